@@ -1,8 +1,8 @@
 """``python -m benchmarks.real.adapters``: the LangChain and LlamaIndex adapters before ``fit``, relative to the core.
 
 LoCoMo (Maharana et al., ACL 2024; CC BY-NC 4.0, so it is not in this repository): download ``data/locomo10.json`` from
-https://github.com/snap-research/locomo and pass its path, or set ``PAM_DATA_DIR`` to its folder. All three link the
-turns of a session: by ``append``, by ``group_by``, by PREVIOUS and NEXT. The measure is R@10 of the questions.
+https://github.com/snap-research/locomo and pass its path, or set ``PAM_DATA_DIR`` to its folder. Core, LangChain
+and LlamaIndex link the turns of a session by ``append``, ``group_by``, and PREVIOUS and NEXT. The measure is R@10.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Float32 = np.ndarray[Any, np.dtype[np.float32]]
 
 
 class Looked(Embeddings):
-    """Looks precomputed embeddings up by text."""
+    """An embedder that looks up precomputed embeddings by text."""
 
     def __init__(self, vectors: dict[str, list[float]]) -> None:
         self._vectors = vectors

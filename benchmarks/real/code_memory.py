@@ -1,4 +1,4 @@
-"""``python -m benchmarks.real.code_memory``: code memory against simple methods. Each commit is a question, then known.
+"""``python -m benchmarks.real.code_memory``: code memory against simple methods; each commit is a query, then learnt.
 
 The folders are those of ``benchmarks.real.use`` (``code-*``): files, and commits with their changed files. The index is
 filled as by ``pam-retriever git``, and queried as by ``pam-retriever recall`` (``CodeMemory``): files by text and path,
@@ -7,10 +7,10 @@ time, and every method learns each commit before the next query.
 
 ``files``: R@5 and R@10 of the files of a commit, from its message. Rows: counts (how often a file was changed, with
 more weight for recent commits, half-life tuned), path words (BM25), dense + BM25 kNN over messages, the sum of all
-three, cosine. ``new``: for commits with a file that never changed together with another file before, that file is given
-and the others are to be found: ``CodeMemory.changed_with`` against the cosine of paths plus that of contents. Such
-commits are rare at the end, so all but the first tenth are queries; with ``--tune`` those with even numbers, else those
-with odd numbers.
+three, cosine. ``new``: for commits with a file that never changed together with another file before, that file is the
+cue and the other files are relevant: ``CodeMemory.changed_with`` against the sum of the cosines of paths and of
+contents. Such commits are rare at the end, so all but the first tenth are queries: even positions with ``--tune``, else
+odd ones.
 
 ``--tune`` never reads the tests: it learns from the first 80 % of experience, and uses the rest as queries. ``--most``
 limits the number of queries, evenly spaced in time; the other commits are only learnt. The BM25 of messages also knows
@@ -65,7 +65,7 @@ class History:
 
 
 class Kept:
-    """An embedder that looks its vectors up: they are computed once for all methods."""
+    """An embedder that looks up precomputed vectors, so that all methods share them."""
 
     model_name = "kept"
 
@@ -98,7 +98,7 @@ def spread(places: np.ndarray, most: int | None) -> np.ndarray:
 
 
 def lonely(commits: Requests) -> dict[int, int]:
-    """Maps commits of several files to one of these that never changed with another before, by position."""
+    """Maps the positions of commits of several files to a file of each that never changed with another before."""
     met: set[int] = set()
     found = {}
     for at, used in enumerate(commits.used):
@@ -115,7 +115,7 @@ def lonely(commits: Requests) -> dict[int, int]:
 
 
 def simple(found: History, life: float) -> dict[str, Scores]:
-    """Returns (Q, N) scores of each simple method; every query knows the commits before it."""
+    """Returns (Q, N) scores of each simple method, each query from the commits before it."""
     task, commits, split = found.task, found.commits, splitter()
     used = matrix(commits, len(task.texts)).tocsr()
     words = [split(text) for text in commits.texts]
@@ -195,7 +195,7 @@ class Ours:
 
 
 def ours(found: History, paths: Scores) -> tuple[Scores, Scores]:
-    """Returns (Q, N) scores by message, and (A, N) of the files that change with a file that was alone before."""
+    """Returns scores by message, (Q, N), and scores by a file that never changed with another before, (A, N)."""
     rows, alone = [], []
     own, done = Ours(found, paths), 0
     for at in sorted({*found.asked.tolist(), *found.alone}):
@@ -217,7 +217,7 @@ def ours(found: History, paths: Scores) -> tuple[Scores, Scores]:
 
 
 def new_files(found: History, mine: Scores, paths: Scores) -> dict[str, Any]:
-    """Returns R@5 and R@10 of the other files, for our (A, N) scores and by cosine."""
+    """Returns R@5 and R@10 of the other files, by the (A, N) scores of this library and by cosine."""
     cues = np.array(list(found.alone.values()), np.int64)
     others = [sorted(set(found.commits.used[at]) - {cue}) for at, cue in found.alone.items()]
     vectors = found.task.vectors
@@ -246,7 +246,7 @@ def run(found: History, life: float, paths: Scores) -> dict[str, Any]:
 
 
 def tuned(task: Task) -> float:
-    """Returns the best half-life of counts on the last fifth of experience, with 200 commits of it."""
+    """Returns the best half-life of counts, for 200 queries from the last fifth of experience."""
     found = history(task, True, 200)
     asked = found.commits.take(found.asked)
     inner = Task(task.name, task.texts, task.vectors, found.commits, asked, np.full(len(asked), -1), task.candidates)

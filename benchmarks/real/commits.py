@@ -1,9 +1,9 @@
 """``python -m benchmarks.real.commits FOLDER...``: the files of the next commit, predicted from the last three commits.
 
 A folder contains ``memories.jsonl``, ``{id, text}`` of each file, and ``experience.jsonl`` and ``test.jsonl``,
-``{time, cue, used}`` of each commit in order of time: ``used`` are its changed files. The repository is one trajectory:
-the files of a commit one after the other, then those of the next. The number of a commit is the time of its files, so
-that ``fit`` learns to predict the files of a commit, not the next file within one (``--untimed``: without times).
+``{time, cue, used}`` of each commit in order of time: ``used`` are its changed files. The repository is one trajectory
+of the files of each commit in turn. The number of a commit is the time of its files, so that ``fit`` learns to predict
+the files of the next commit, not the next file of the same commit (``--untimed``: without times).
 Subjects are not used.
 
 Commits are queries in order of time, and every method learns each commit after its query. A sample of at most 400 test
@@ -96,7 +96,7 @@ def read(folder: Path) -> Repository:
 
 
 def of_git(path: Path) -> Repository:
-    """A git repository as ``pam-retriever git`` reads it; the last fifth of the commits is the test."""
+    """Reads a git repository as ``pam-retriever git`` does; the last fifth of the commits is the test."""
     task = of_repository(path, lambda texts: np.zeros((len(texts), 1)))
     commits = [np.array(files, np.int64) for part in (task.experience, task.tests) for files in part.used]
     return Repository(task.texts, commits, len(task.tests))
@@ -138,7 +138,7 @@ def share(scores: Scores) -> Scores:
 def baselines(
     repository: Repository, asked: Rows, tuned: dict[str, Tuned] | None
 ) -> tuple[dict[str, list[float]], dict[str, Tuned]]:
-    """Returns R@10 of each query by each baseline, and the settings: the best ones here if ``tuned`` is None."""
+    """Returns R@10 of each query by each baseline, and the settings; None as ``tuned`` chooses the best settings."""
     grids = {
         "recency": [Tuned(life, 0.0, 0.0) for life in HALF_LIVES],
         "recency + counts": [Tuned(*one, 0.0) for one in itertools.product(HALF_LIVES, WEIGHTS)],
@@ -183,12 +183,12 @@ def recalled(
 
 
 def commit_of(commits: list[Rows]) -> Scores:
-    """Returns the commit number of each file, one file after the other."""
+    """Returns the commit number of each step of the trajectory."""
     return np.repeat(np.arange(len(commits)), list(map(len, commits))).astype(float)
 
 
 def figures(values: list[float]) -> dict[str, float]:
-    """Returns mean and standard error."""
+    """Returns the mean and its standard error."""
     return {"R@10": round(float(np.mean(values)), 4), "error": round(float(np.std(values) / len(values) ** 0.5), 4)}
 
 

@@ -36,7 +36,7 @@ def load_embedder(name: str | None) -> Any:
 
 
 def load_encoder(name: str | None) -> Encode:
-    """Loads a model as ``load_embedder`` does; returns the function from texts to vectors of unit length."""
+    """Loads a model as ``load_embedder`` does; returns a function that maps texts to unit vectors."""
     model = load_embedder(name)
 
     def encode(texts: list[str]) -> Float32:

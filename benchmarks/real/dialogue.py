@@ -27,7 +27,7 @@ class Conversation:
 
     @property
     def sessions(self) -> npt.NDArray[np.int64]:
-        """Returns (N,) the session of each turn."""
+        """Returns the session of each turn, (N,)."""
         return np.array([turn["session"] for turn in self.turns])
 
     def relevant(self) -> npt.NDArray[np.bool_]:
@@ -36,7 +36,7 @@ class Conversation:
         return np.array([np.isin(ids, list(evidence)) for _, evidence, _ in self.questions])
 
     def near(self, window: int) -> Scores:
-        """Returns (N, N) with 1 where two turns are at most ``window`` apart in one session."""
+        """Returns an (N, N) matrix: 1 if two turns are at most ``window`` positions apart in one session, else 0."""
         at, sessions = np.arange(len(self.turns)), self.sessions
         distance = np.abs(at[:, None] - at)
         return ((distance > 0) & (distance <= window) & (sessions[:, None] == sessions)).astype(float)

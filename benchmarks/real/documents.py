@@ -115,7 +115,7 @@ def library(pool: Pool, titles: str, taught: bool = False, fitted: bool = False)
 
 
 def follow(pool: Pool, store: SQLiteMentions, questions: Sequence[int]) -> dict[int, Mentioned]:
-    """Returns the mentions for some questions."""
+    """Returns the features of mentions for some questions."""
     source = MentionSource(store)
     found = {}
     started = time.perf_counter()
@@ -128,7 +128,7 @@ def follow(pool: Pool, store: SQLiteMentions, questions: Sequence[int]) -> dict[
 
 
 def added(pool: Pool, mentioned: dict[int, Mentioned], weights: dict[Any, float]) -> Scores:
-    """Returns dense + BM25 plus the weighted features of mentions."""
+    """Adds the weighted features of mentions to the scores of dense + BM25."""
     scores = pool.base.copy()
     chosen = np.array([weights[way] for way in WAYS], np.float32)
     for at, found in mentioned.items():
@@ -215,7 +215,7 @@ def rows_of(pools: dict[str, Pool]) -> dict[str, dict[str, Scores]]:
 
 
 def tune(pools: dict[str, Pool]) -> dict[str, Any]:
-    """Draws random weights, judged on the first halves; returns the best for all files, and with each file left out."""
+    """Draws random weights; returns the best on the first halves of all files, and of all but each file."""
     random = np.random.default_rng(0)
     found = {name: follow(pool, index(pool, "metadata"), pool.halves()[0]) for name, pool in pools.items()}
     tried = []

@@ -41,7 +41,7 @@ def cross_links(pool: Pool, links: Scores, share: float) -> Scores:
 
 
 def pagerank(pool: Pool, links: Scores, damping: float) -> Scores:
-    """Returns personalised PageRank over mentions, both ways, restarting at the ten best (HippoRAG's mechanism)."""
+    """Returns personalised PageRank over undirected mentions, restarting at the ten best (HippoRAG's mechanism)."""
     both = links + links.T
     step = both / np.maximum(both.sum(axis=1, keepdims=True), 1e-9)
     tenth = -np.sort(-pool.base, axis=1)[:, 9:10]

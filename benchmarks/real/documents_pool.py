@@ -28,7 +28,7 @@ class Pool:
     Attributes:
         titles: of the passages.
         texts: of the passages.
-        questions: in the original words.
+        questions: the original texts.
         supporting: positions of the passages that each question needs.
         looks: (N, d) unit embeddings of the texts.
         asked: (Q, d) unit embeddings of the questions.

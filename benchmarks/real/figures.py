@@ -25,7 +25,7 @@ def main() -> None:
 
 
 def locomo() -> None:
-    """Draws recall@10 on the reported conversations with intervals, our rows apart from methods without learning."""
+    """Draws recall@10 on the reported conversations with intervals; this library's rows are in a separate group."""
     result = json.loads((RESULTS / "real" / "locomo.json").read_text())
     names = [name for name in result["reported"] if not name.endswith("+ association")]
     names.sort(key=lambda name: result["reported"][name]["R@10"])

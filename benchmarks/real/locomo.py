@@ -65,7 +65,7 @@ def build(prepared: Prepared, seed: int, kept: Path | None) -> tuple[PredictiveA
     )
     index.fit(group_by="session", order_by="time", seed=seed)
     whole = time.perf_counter() - started
-    cpu = time.process_time() - used  # separates work from waiting, on a shared machine
+    cpu = time.process_time() - used  # excludes waiting on a shared machine
     if folder is not None:
         index.save(folder)
     return index, {"add_and_fit_seconds": whole, "add_and_fit_cpu_seconds": cpu}
@@ -79,7 +79,7 @@ def ask(index: PredictiveAssociativeIndex, prepared: Prepared, **options: Any) -
 
 
 def brought_up(index: PredictiveAssociativeIndex, prepared: Prepared, scores: Scores) -> Scores:
-    """Returns the shares (Q, N) of ``index.expand`` for the best hits of a base."""
+    """Returns the shares of ``index.expand``, (Q, N), for the best hits of a base method."""
     ids = [turn["id"] for turn in prepared.conversation.turns]
     place = {id: at for at, id in enumerate(ids)}
     best = top(scores, SPREAD_FROM)
@@ -105,9 +105,9 @@ def latency(index: PredictiveAssociativeIndex, prepared: Prepared) -> dict[str, 
 
 
 def cases(prepared: Prepared, rankings: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns evidence that the association channels moved into the first ten, or out of them (ids only).
+    """Returns the ids of evidence turns that the association channels moved into the first ten, or out of them.
 
-    ``first_ten_of`` names the other methods that had it among their first ten.
+    ``first_ten_of`` names the other methods that ranked the turn among their first ten.
     """
     found = []
     ids = [turn["id"] for turn in prepared.conversation.turns]

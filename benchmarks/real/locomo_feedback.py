@@ -64,7 +64,7 @@ def last_day(conversation: Conversation) -> datetime:
 
 
 def measure(conversation: Conversation, embed: Any, seed: int) -> dict[str, Recalls]:
-    """Returns each row of one dialogue, in the same order of questions; "dated" is 1 for a question that has a time."""
+    """Returns each row for one dialogue, questions in the same order; "dated" is 1 for a question with a time."""
     turns = embed([turn["text"] for turn in conversation.turns])
     questions = embed([question for question, _, _ in conversation.questions])
     order = np.random.default_rng(seed).permutation(len(questions))

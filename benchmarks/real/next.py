@@ -115,7 +115,7 @@ def tuned_ease(training: list[Walk], vectors: npt.NDArray[np.float32], seed: int
 
 
 def lists(walks: list[Walk]) -> list[tuple[int, ...]]:
-    """Returns the articles of each walk of two or more."""
+    """Returns the articles of each walk that has at least two."""
     return [walk.articles for walk in walks if len(walk.articles) > 1]
 
 

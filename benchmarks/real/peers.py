@@ -17,7 +17,7 @@ SEEDS = 3  # the number of nearest moments from which copresence's own ``probe``
 
 
 class _Known:
-    """engram's embedder interface over questions that are already embedded."""
+    """engram's embedder interface that returns precomputed embeddings of questions."""
 
     def __init__(self, vectors: dict[str, Any]) -> None:
         self._vectors = vectors

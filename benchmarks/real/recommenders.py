@@ -34,7 +34,7 @@ class Markov:
 
 
 class NearestCounts:
-    """Sums the meetings of the memories most similar to the cue, with the cue itself."""
+    """Sums the co-occurrence counts of the memories most similar to the cue, including the cue itself."""
 
     def __init__(self, nearest: int = 5) -> None:
         self._nearest = nearest

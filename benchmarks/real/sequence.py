@@ -2,11 +2,11 @@
 
 SASRec (Kang and McAuley, ICDM 2018) in the implementation of RecTools: ``pip install "rectools[torch]>=0.19"
 "pandas<3"``, which no other part of this project needs; with the loss of gSASRec (Petrov and Macdonald, RecSys 2023).
-GRU4Rec is that of ``benchmarks.baselines.gru``. Questions and experience are those of ``benchmarks.real.next``.
+GRU4Rec is in ``benchmarks.baselines.gru``; queries and experience are the same as in ``benchmarks.real.next``.
 
 ``--part tuning`` splits the experience once more, does not use the test walks, and prints the figures after each pass,
-by 1,000 steps: the number of passes is chosen by MRR@20 there. ``--checkpoint`` names a folder where training
-continues; with ``--minutes`` a run ends after so much processor time, and prints what is left.
+on 1,000 steps. The number of passes is chosen by this MRR@20. ``--checkpoint`` is the folder of checkpoints.
+``--minutes`` limits the processor time of a run, which then prints the number of passes left.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class SASRec:
             dataset=interactions([so_far[number] for number in asked]),
             k=DEPTH + 1,
             filter_viewed=False,
-            on_unsupported_targets="ignore",  # walks without a prediction get no answer, which counts as a miss
+            on_unsupported_targets="ignore",  # a walk without a prediction counts as a miss
         )
         best: list[Rows] = [np.empty(0, np.int64) for _ in steps]
         for user, items in found.groupby(Columns.User)[Columns.Item]:
@@ -162,7 +162,7 @@ MODELS: dict[str, Callable[..., Network]] = {"SASRec": SASRec, "GRU4Rec": Recurr
 def trained(
     network: Network, walks: list[Walk], items: int, given: argparse.Namespace, name: str, after: Callable[[], None]
 ) -> bool:
-    """Trains until all passes are done, or the time is over; returns whether they are done."""
+    """Trains until all passes are done or the time is up; returns whether all passes are done."""
     network.start(lists(walks), items)
     path = None if given.checkpoint is None else given.checkpoint / f"{given.model}-{given.part}-{name}.pt"
     if path is not None and path.exists():

@@ -1,7 +1,7 @@
 """Other parsers on the expressions and traps of ``tests/data``: the dates that they find in a sentence.
 
-Each is called as its documentation recommends, with the same now. It gets the language and "past first" if it accepts
-them.
+Each parser is called as its documentation recommends, with the same current time. Parsers with options for the language
+and for a preference of past dates get both.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ PARSERS: dict[str, Callable[[], Parser]] = {
 
 
 def compare(expressions: list[dict[str, Any]], traps: list[dict[str, Any]]) -> dict[str, Any]:
-    """Counts for each parser the expressions read inside the answer or exactly, and the traps read as times."""
+    """Counts for each parser the expressions parsed exactly or within the answer, and the traps parsed as times."""
     return {name: _judge(load, expressions, traps) for name, load in PARSERS.items()}
 
 
@@ -101,7 +101,7 @@ def _judge(load: Callable[[], Parser], expressions: list[dict[str, Any]], traps:
 
 
 def _asked(parser: Parser, text: str, now: datetime, language: str) -> Found | None:
-    """Returns the result of a parser; None if it fails, which is counted."""
+    """Returns the result of a parser; None if the parser raises, which is counted."""
     try:
         return parser(text, now, language)
     except Exception as error:  # noqa: BLE001 - another library's failure on an input is a result here

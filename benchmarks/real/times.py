@@ -37,7 +37,7 @@ from pam_retriever.timewords.scores import TextPeriods, time_scores
 Ranking = npt.NDArray[np.int64]
 LISTS = Path(__file__).parents[2] / "tests" / "data"
 DEPTH = 100  # hits of the library's own recall
-WEIGHT = 0.4  # weight of the source beside the library's scores, which end near 1; chosen on the first two dialogues
+WEIGHT = 0.4  # weight of the source; the library's scores are at most about 1; chosen on the first two dialogues
 ROUNDS, AT_ONCE = 3, 100  # rounds of adding; texts per call
 FRIDAY = datetime(2024, 3, 15, 10)
 
@@ -212,7 +212,7 @@ def _table(tables: dict[str, Scores], where: Any) -> dict[str, Any]:
 
 
 def costs(conversations: list[Conversation]) -> dict[str, float]:
-    """Returns the microseconds of processor time per question and per text, without the first one."""
+    """Returns microseconds of processor time per question and per text; the first call of each is left out."""
     texts = [turn["text"] for conversation in conversations for turn in conversation.turns]
     questions = [question for conversation in conversations for question, _, _ in conversation.questions]
     result = {}
@@ -231,7 +231,7 @@ def costs(conversations: list[Conversation]) -> dict[str, float]:
 
 
 def library_costs(conversations: list[Conversation], embedder: Any) -> dict[str, Any]:
-    """Returns the processor milliseconds of an index of all turns with times, against an index without times."""
+    """Compares the processor milliseconds of an index of all turns with times and of one without times."""
     turns = [turn for conversation in conversations for turn in conversation.turns]
     asked = [question for conversation in conversations for question, _, _ in conversation.questions]
     texts, times = [turn["text"] for turn in turns], [said(turn["date"]) for turn in turns]

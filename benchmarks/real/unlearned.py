@@ -80,7 +80,7 @@ class Prepared:
         )
 
     def smooth(self, scores: Scores, share: float, window: int) -> Scores:
-        """Adds a share of the mean of the neighbours' scores to the scores."""
+        """Adds to each score a share of the mean score of the turn's neighbours."""
         near = self.conversation.near(window)
         return scores + share * scores @ near / np.maximum(near.sum(axis=0), 1)
 
@@ -150,7 +150,7 @@ def _fuse_ranks(*parts: Scores) -> Scores:
 
 
 def _sentence_window(window: int) -> Callable[[Prepared], Scores]:
-    """Adds the neighbours of each dense hit; they count against the number of turns."""
+    """Inserts the neighbours of each dense hit into the ranking; they count towards the depth."""
 
     def score(p: Prepared) -> Scores:
         near = p.conversation.near(window)
@@ -165,7 +165,7 @@ def _sentence_window(window: int) -> Callable[[Prepared], Scores]:
 
 
 def _hits(p: Prepared, count: int) -> Scores:
-    """Returns (Q, N) the cosine of the ``count`` nearest turns, 0 for the others; each row sums to 1."""
+    """Returns the cosines of the ``count`` nearest turns, 0 for the others, (Q, N); each row is scaled to sum 1."""
     kept = np.where(np.argsort(rank(p.cosine), axis=1) < count, np.maximum(p.cosine, 0), 0)
     return kept / np.maximum(kept.sum(axis=1, keepdims=True), 1e-9)
 
@@ -191,6 +191,6 @@ def _pagerank(count: int, damping: float) -> Callable[[Prepared], Scores]:
         mass = start
         for _ in range(30):
             mass = (1 - damping) * start + damping * mass @ step
-        return mass + 1e-6 * p.cosine  # turns outside of the walk follow by cosine
+        return mass + 1e-6 * p.cosine  # turns that the walk does not reach follow, ordered by cosine
 
     return score

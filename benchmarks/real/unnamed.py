@@ -1,9 +1,9 @@
 """``python -m benchmarks.real.unnamed``: data without names, with and without the search for names.
 
-Two indexes of the same memories, one with ``names=()``, get the same queries, before and after they received half of
-the questions, or 1,000 requests, as feedback. The data are dialogues (LoCoMo, see ``benchmarks.real.locomo``) and tools
-(ToolLens, see ``benchmarks.real.use``). In the rows "named" the tools have their names as metadata, so mentions count.
-Nothing is fitted. Reported are recall at 5 and 10 with and without, and the largest difference of a score.
+Two indexes of the same memories, one with ``names=()``, get the same queries, first without feedback and then with half
+of the questions, or 1,000 requests, as feedback. The data are dialogues (LoCoMo, see ``benchmarks.real.locomo``) and
+tools (ToolLens, see ``benchmarks.real.use``). In the rows "named" the tools have their names as metadata, so mentions
+count. Nothing is fitted. Each row has the recall at 5 and 10 of both indexes, and their largest difference of a score.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.real.use``: requests, and the things that they used.
+"""``python -m benchmarks.real.use``: requests, and the items (tools or files) that each used.
 
 Each task is a folder with ``memories.jsonl`` ({id, text}), ``experience.jsonl`` and ``test.jsonl`` ({time, cue, used}),
 rows by time. ToolLens (requests and tools; COLT, CIKM 2024) is at https://github.com/quchangle1/COLT; it has no times.
@@ -6,8 +6,8 @@ Commit messages and files of a repository come from ``git log --name-only``. Pas
 set ``PAM_DATA_DIR`` to the folder that contains ``use``.
 
 Protocols: ``use`` runs the tests after the last 6,000 (ToolLens) or 3,000 experiences and after all of them; ``curve``
-after the last 100, 300, ...; ``never`` after a fifth of the things was removed from experience; ``changed`` gives one
-file of a test, and the others are the answer. The 400 tests are
+after the last 100, 300, ...; ``never`` after a fifth of the items was removed from experience; ``changed`` gives one
+file of a test as the cue, and the other files are relevant. The 400 tests are
 ``numpy.random.default_rng(0).permutation(len(test))[:400]``, sorted. ``--tune`` never reads the tests: it learns from
 the first 64 % and judges on the next 16 % or on the last 20 % of experience.
 """
@@ -48,7 +48,7 @@ KS = (5, 10)
 
 
 def judge(task: Task, scores: Scores) -> dict[str, Any]:
-    """Returns R@5 and R@10 with intervals."""
+    """Returns R@5 and R@10 with confidence intervals."""
     allowed = np.where(task.candidates, scores, -np.inf)
     asked = np.flatnonzero(task.cues >= 0)
     allowed[asked, task.cues[asked]] = -np.inf
@@ -78,7 +78,7 @@ def run(task: Task, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def protocols(task: Task, chosen: list[str]) -> Iterator[tuple[str, Task]]:
-    """Yields name and task of every run."""
+    """Yields the name and the task of every run."""
     few = LAST.get(task.name, ELSE_LAST)
     if "use" in chosen:
         yield f"last {few}", last(task, few)

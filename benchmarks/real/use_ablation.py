@@ -1,8 +1,8 @@
 """``python -m benchmarks.real.use_ablation``: the effect of each source of the retrieval mixture, on experience.
 
-Learns from the first 80 % of experience and judges on the rest (``--tune judge`` of ``benchmarks.real.use``, which also
-names the origin of the data). The tests are never read. A source is left out of both the fit and the ranking. The
-priors were fitted without the task's own data.
+Every variant learns from the first 80 % of experience and is measured on the rest (``--tune judge`` of
+``benchmarks.real.use``, which also names the origin of the data). The tests are never read. A source is left out of
+both the fit and the ranking. The priors were fitted without the task's own data.
 """
 
 from __future__ import annotations

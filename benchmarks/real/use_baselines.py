@@ -1,6 +1,6 @@
 """Simple methods for tasks of use, each with strong settings.
 
-``q`` is a request, ``p`` a past one, and ``Y[p, m]`` is 1 if ``p`` used the thing ``m``.
+``q`` is a request, ``p`` a past request, and ``Y[p, m]`` is 1 if ``p`` used the item ``m``.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _plain(task: Task, past: Requests, asked: Requests) -> dict[str, Scores]:
 
 
 def matrix(past: Requests, things: int) -> sparse.csr_array:
-    """Returns the uses (P, N) of each request."""
+    """Returns the uses of each request, (P, N)."""
     rows = np.repeat(np.arange(len(past)), [len(used) for used in past.used])
     columns = np.array([one for used in past.used for one in used], np.int64)
     return sparse.csr_array((np.ones(len(rows), np.float32), (rows, columns)), (len(past), things))
@@ -73,7 +73,7 @@ def scaled(values: Scores) -> Scores:
 
 
 def nearest(likeness: Scores, used: sparse.csr_array, weigh: object) -> Scores:
-    """Returns the uses of the 30 nearest past requests, weighted."""
+    """Returns the weighted sum of the uses of the 30 nearest past requests."""
     n = min(NEAREST, likeness.shape[1])
     top = np.argpartition(-likeness, n - 1, axis=1)[:, :n]
     weights = weigh(np.take_along_axis(likeness, top, axis=1))  # type: ignore[operator]
@@ -82,7 +82,7 @@ def nearest(likeness: Scores, used: sparse.csr_array, weigh: object) -> Scores:
 
 
 def kernel_ridge(task: Task, past: Requests, asked: Requests, ridge: float) -> Scores:
-    """Predicts things from requests, by a kernel that is half dense and half TF-IDF."""
+    """Predicts items from requests by kernel ridge regression; the kernel is half dense, half TF-IDF."""
     among, across = _kernel(past, past), _kernel(asked, past)
     among[np.diag_indices_from(among)] += np.float32(ridge)
     factor = linalg.cho_factor(among, lower=True, overwrite_a=True, check_finite=False)
@@ -114,7 +114,7 @@ def _kernel(left: Requests, right: Requests) -> Scores:
 
 
 def _held_out(task: Task) -> tuple[Requests, Requests]:
-    """Returns the last fifth of experience, held out."""
+    """Splits experience; the last fifth, at most 500 requests, is held out."""
     total = len(task.experience)
     cut = round(total * (1 - HELD_OUT))
     return task.experience.take(np.arange(cut)), task.experience.take(np.arange(cut, total)[:TUNED])
@@ -148,7 +148,7 @@ def _best_ridge(task: Task) -> float:
 
 
 def _together(task: Task) -> dict[str, Scores]:
-    """Counts how often things were used with a stored cue, plain, as cosine, and for the five most similar things."""
+    """Returns co-use counts with a stored cue, their cosine, and those of its five most similar items."""
     used = matrix(task.experience, len(task.texts))
     counts = (used.T @ used).toarray()
     total = np.diag(counts).copy()

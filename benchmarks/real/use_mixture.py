@@ -26,7 +26,7 @@ JUDGED = 20  # hits of a question whose confidence is judged
 
 
 def library_scores(task: Task, options: dict[str, Any], reported: dict[str, Any] | None = None) -> dict[str, Scores]:
-    """Returns (Q, N) of the fitted mixture, and of the priors alone; reports validation and calibration of ``fit``."""
+    """Returns (Q, N) scores of the fitted mixture and of the priors alone; reports validation and calibration."""
     corpus = corpus_of(task)
     past, make = history(task, corpus), evidence_maker(corpus)
     priors = shipped_or_without(task.name, options["priors"])
@@ -58,7 +58,7 @@ def question_cues(task: Task, corpus: Corpus) -> Cues:
 
 
 def index_of(task: Task) -> PredictiveAssociativeIndex:
-    """Returns an index of the task's things, with experience if there is any."""
+    """Returns an index of the task's items, with the trajectories if there are any."""
     index = PredictiveAssociativeIndex(dim=task.vectors.shape[1], backend="exact")
     ids = [str(at) for at in range(len(task.texts))]
     # a turn of a dialogue has no name, and a text does not name itself
@@ -70,27 +70,27 @@ def index_of(task: Task) -> PredictiveAssociativeIndex:
 
 
 def corpus_of(task: Task) -> Corpus:
-    """Returns the things of a task in the form for evidence: the library's own, over an index in memory."""
+    """Returns the library's corpus of a task's items, from an index in memory."""
     index = index_of(task)
     return Corpus(index._store.view(), index._lexicon)
 
 
 def history(task: Task, corpus: Corpus) -> History:
-    """Returns the task's experience."""
+    """Returns the task's past requests as feedback."""
     past: Requests = task.experience
     words = [corpus.lexicon.terms(text) for text in past.texts]
     return History(past.vectors, words, Uses.of(past.used), corpus, task.timed)
 
 
 def evidence_maker(corpus: Corpus) -> EvidenceOf:
-    """Returns a function that creates all sources over the task's things."""
+    """Returns a function that creates all sources of evidence for the task's items."""
     return lambda log: evidence_of(corpus, log)
 
 
 def calibration(evidence: Evidence, mixture: Mixture, cues: Cues, task: Task) -> dict[str, float]:
     """Compares the confidence of the best hits with how often they were used; also returns its log loss.
 
-    The base rate at each rank is that of the tests themselves, so no method can know it better.
+    The base rate at each rank is computed from the tests themselves, so no method can estimate it better.
     """
     sure, used, ranks = [], [], []
     for start in range(0, len(cues), BATCH):

@@ -1,4 +1,4 @@
-"""Tasks of use: things, requests for them, and the parts of a task that the protocols ask for."""
+"""Tasks of use: items (tools or files), requests that used them, and the parts of a task for each protocol."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNTIMED = ("toollens", "locomo")  # data sets without a meaningful order
 
 @dataclass(frozen=True)
 class Requests:
-    """Requests in words, and the positions of the things that each used."""
+    """Texts of requests, and the positions of the items that each used."""
 
     texts: list[str]
     vectors: Scores
@@ -35,10 +35,10 @@ class Requests:
 
 @dataclass(frozen=True)
 class Task:
-    """Things, past requests for them, and test requests.
+    """Items, past requests that used them, and test requests.
 
-    ``cues`` are positions of things if the query is a stored thing, else -1 each. ``candidates`` are the things that
-    may be ranked. ``trajectories`` are positions of things that were experienced one after the other.
+    ``cues`` are the positions of stored items that serve as queries, else -1. ``candidates`` are the items that may be
+    ranked. Each of ``trajectories`` is the positions of items that were experienced one after the other.
     """
 
     name: str
@@ -88,7 +88,7 @@ def last(task: Task, n: int) -> Task:
 
 
 def never_used(task: Task) -> tuple[Task, npt.NDArray[np.bool_]]:
-    """Removes a fifth of the things from experience; returns which, and the tests whose answers are among them."""
+    """Removes a fifth of the items from experience; returns these items, and the tests that used any of them."""
     struck = np.zeros(len(task.texts), bool)
     struck[np.random.default_rng(0).permutation(len(struck))[: len(struck) // 5]] = True
     left = [[at for at in used if not struck[at]] for used in task.experience.used]
@@ -101,7 +101,7 @@ def never_used(task: Task) -> tuple[Task, npt.NDArray[np.bool_]]:
 
 
 def changed(task: Task) -> Iterator[tuple[str, Task]]:
-    """Gives one file of each test that has several, drawn with seed 0; the others are the answer."""
+    """Yields the tests with several files: one random file (seed 0) is the cue, the other files are the answer."""
     random = np.random.default_rng(0)
     experienced = {one for used in task.experience.used for one in used}
     several = [at for at, used in enumerate(task.tests.used) if len(set(used)) > 1]
@@ -116,7 +116,7 @@ def changed(task: Task) -> Iterator[tuple[str, Task]]:
 
 
 def tuning(task: Task, stage: str) -> Task:
-    """Returns a part of experience to judge on, and the experience before it; later things are no candidates."""
+    """Returns a part of experience as tests, and the experience before it; later items are no candidates."""
     total = len(task.experience)
     start, end = (round(total * share) for share in ((0.64, 0.8) if stage == "weights" else (0.8, 1.0)))
     before = {one for used in task.experience.used[:start] for one in used}
@@ -131,6 +131,6 @@ def tuning(task: Task, stage: str) -> Task:
 
 
 def some(task: Task, most: int) -> Task:
-    """Returns the task with ``most`` of its tests, drawn with seed 0."""
+    """Returns the task with at most ``most`` of its tests, drawn with seed 0."""
     chosen = np.sort(np.random.default_rng(0).permutation(len(task.tests))[:most])
     return replace(task, tests=task.tests.take(chosen), cues=task.cues[chosen])

@@ -15,8 +15,8 @@ walk; relevant are the articles within the window around it. Three columns:
     unseen target  the same experience; queries are the other articles, relevant are only the removed ones
 
 "known, same index" uses the index of the last two columns, for the articles that were not removed. Next-article
-prediction uses the first experience: the score of an article is that from the last three of a walk, weighted 1, 1/2
-and 1/3.
+prediction uses the experience of "known": the score of an article is the sum of its scores from the last three articles
+of the walk, weighted 1, 1/2 and 1/3.
 
 With ``--part tuning`` the experience is split once more, and the test walks are not used.
 """
@@ -112,12 +112,12 @@ def split(walks: list[Walk], share: float = TRAINING_SHARE) -> tuple[list[Walk],
 
 
 def hide(walks: list[Walk], hidden: set[int]) -> list[Walk]:
-    """Returns the walks without the hidden articles; the neighbours of one become adjacent."""
+    """Returns the walks without the hidden articles; the neighbours of a hidden article become adjacent."""
     return [Walk(walk.time, tuple(a for a in walk.articles if a not in hidden)) for walk in walks]
 
 
 def make_columns(articles: int, training: list[Walk], test: list[Walk], seed: int = 0) -> list[Column]:
-    """Returns the three columns of the protocol, and "known" for the index of the last two."""
+    """Returns the three columns of the protocol, and the column "known, same index"."""
     random = np.random.default_rng(seed)
     hidden = set(random.permutation(articles)[: int(HIDDEN_SHARE * articles)].tolist())
     every, known = set(range(articles)), set(range(articles)) - hidden
@@ -131,7 +131,7 @@ def make_columns(articles: int, training: list[Walk], test: list[Walk], seed: in
 
 
 def draw_queries(walks: list[Walk], cues: set[int], targets: set[int], random: np.random.Generator) -> list[Query]:
-    """Returns at most 3,000 steps whose article is in ``cues``, with at least one of ``targets`` around them."""
+    """Returns at most 3,000 steps whose article is in ``cues`` and whose window contains one of ``targets``."""
     found = []
     for walk in walks:
         for at, cue in enumerate(walk.articles):
@@ -142,7 +142,7 @@ def draw_queries(walks: list[Walk], cues: set[int], targets: set[int], random: n
 
 
 def recall_at(ranked: Rows, queries: list[Query], depth: int = DEPTH) -> npt.NDArray[np.float64]:
-    """Returns (Q,) shares of the relevant articles among the first ``depth`` of ``ranked`` (Q, at least depth)."""
+    """Returns recall@``depth`` of each ranking, (Q,); ``ranked`` is (Q, at least depth)."""
     return np.array(
         [
             len(query.relevant.intersection(row)) / len(query.relevant)
@@ -172,7 +172,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _seen(clicked: list[str]) -> list[str]:
-    """Returns the articles on the screen, in order: "<" shows again the article before the current one."""
+    """Returns the displayed articles in order; "<" displays the previous article again."""
     trail: list[str] = []
     seen = []
     for name in clicked:
@@ -234,7 +234,7 @@ def fit_index(titles: list[str], vectors: npt.NDArray[np.float32], walks: list[W
 
 
 def draw_steps(test: list[Walk], seed: int) -> list[tuple[Walk, int]]:
-    """Draws random walks, and steps in them whose next click is to be predicted."""
+    """Draws random walks, and steps in them; the next click after each step is to be predicted."""
     steps = [(walk, at) for walk in test for at in range(1, len(walk.articles))]
     return [steps[at] for at in np.random.default_rng(seed).permutation(len(steps))[:QUERIES]]
 
