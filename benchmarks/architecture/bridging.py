@@ -1,8 +1,8 @@
 """Creative bridging (pam.tex 3.7, 5.5): recall C from A, where A met B in one episode, and B met C in another.
 
-Compares walks on the exact graph of meetings, cosine, and recall with one and two hops. A true bridge leads through
-an entity. A false one leads to a moment of another episode that no entity links with A. The threshold .5 accepts a hit
-that is at least as likely as not; it is not tuned.
+Compares walks on the exact co-occurrence graph, cosine, and recall with one and two hops. A true bridge leads through
+an entity. A false bridge leads to a moment of another episode that no entity links with A. The threshold is confidence
+.5, where a hit is as likely right as wrong; it is not tuned.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pam_retriever.experience.cooccurrence import associate
 from pam_retriever.types import Float32, Int64
 
 K, CUES = 20, 500
-MIN_SCORE = 0.5  # a path scores the geometric mean of its confidences; .5 is as likely as not
+MIN_SCORE = 0.5  # the score of a path is the geometric mean of its confidences; at .5 it is as likely right as wrong
 
 
 def run(seed: int, noises: tuple[float, ...] = (0.15, 0.2, 0.25, 0.3)) -> dict[str, Any]:

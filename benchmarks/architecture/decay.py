@@ -1,8 +1,8 @@
 """Adaptive decay (pam.tex 3.9): precision while the index grows from 50,000 to a million states.
 
 The predictor is trained on the first 10,000 states, and computes the association vector of every later state. A hit is
-right if it was experienced with the cue. Without decay a cue finds all episodes of its routine; with decay it finds the
-recent ones. The controls of the audit: cues from all times, and times shuffled among the memories. The half-life was
+correct if it was experienced with the cue. Without decay a cue finds all episodes of its routine; with decay it finds
+the recent ones. There are two controls: cues from all times, and times shuffled among the memories. The half-life was
 chosen on seed 7.
 """
 
@@ -51,10 +51,10 @@ def run(seed: int) -> dict[str, Any]:
 
 @torch.inference_mode()
 def precision(p: Float32, f: Float32, cues: Int64, time: Int64 | None, size: int) -> float:
-    """Returns the mean share of the first ten that are in the cue's own episode, by an exact scan of all.
+    """Returns the mean share of the first ten hits that are in the cue's episode, by an exact scan of all memories.
 
-    The scores are those of ``recall``, with the decay of ``recall(decay=...)``. One product scores the memories here,
-    because otherwise an index would have to be filled again for each size.
+    The scores are those of ``recall``, with the decay of ``recall(decay=...)``. One matrix product scores the memories
+    here; ``recall`` itself would need a new index for each size.
     """
     queries = query_vectors(MODES["association"], p[cues], p[cues], f[cues])
     scores = torch.from_numpy(queries[:, :DIM]) @ torch.from_numpy(p[:size]).T

@@ -1,4 +1,4 @@
-"""Familiarity (pam.tex 3.8): does weighing against a baseline of co-occurrence find the signal in clutter?
+"""Familiarity (pam.tex 3.8): does a baseline of expected co-occurrence find the signal in clutter?
 
 In the cluttered world every second step is a background that is always there; the clean world has no background.
 Recall should find the moments that were experienced together with the cue. "raw counts" and "PMI" rank by the exact
@@ -75,7 +75,7 @@ def recalled(world: World, cues: Int64, familiarity: Literal["none", "log", "dif
 
 
 def with_shuffled_weights(world: World, cues: Int64, seed: int) -> list[Int64]:
-    """Runs the control: the same weights, but each on another association, in training and in the links."""
+    """Runs the control: the weights are shuffled among the associations, in training and in the links."""
     random = np.random.default_rng(seed)
 
     def shuffled(*arguments: Any) -> Float32:

@@ -1,8 +1,8 @@
 """Imagination (pam.tex 1, 3): the predicted point as a query for another store, and the quality of its spread.
 
-The other store has another noisy view of every memory, under names that the index does not know. The task: from a cue,
-find the views of the memories that were experienced with it. The query is the vector of the cue, the imagined point, or
-points drawn around it. The predicted spread is compared with the true one, in thirds by the predicted spread.
+The other store has another noisy view of every memory, under ids that are not in the index. The task is to find, from a
+cue, the views of the memories that were experienced with it. The query is the vector of the cue, the imagined point, or
+points drawn around that point. The predicted spread is compared with the true one, in thirds by the predicted spread.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def learn(world: World, episodes: Int64, config: FitConfig) -> PredictiveAssocia
 
 
 def judge(queries: Float32, views: Float32, cues: Int64, meant: list[Int64]) -> dict[str, float]:
-    """Returns R@K of (Q, n, d) queries: n per cue, of which the best score counts."""
+    """Returns R@K of (Q, n, d) queries; the score of a view is its best over the n queries of a cue."""
     scores = (queries @ views.T).max(axis=1)
     scores[np.arange(len(cues)), cues] = -np.inf  # the view of the cue itself
     best = np.argsort(-scores, axis=1)[:, :K]

@@ -1,9 +1,9 @@
 """Salience (pam.tex 3.4): one exposure of a salient event, against several exposures of a plain one.
 
-Most of the stream is episodes seen once. Some events are repeated. Other events occur once but are salient: the caller
-says so, or the prediction error of an index that was trained on the repeated events. Training is short, so that the
-order of learning shows. Only the learned channels are used: the exact links of the default recall know every event
-after one exposure. The number of passes was chosen on seed 7.
+Most episodes of the stream occur once. Some events are repeated. Other events occur once but are salient. The salience
+comes from the caller, or from the prediction error of an index that was trained on the repeated events. Training is
+short, so that differences in the speed of learning are visible. Only the learned channels are used, because the exact
+links of default recall store every event after one exposure. The number of passes was chosen on seed 7.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def run(seed: int) -> dict[str, Any]:
 
 
 def by_surprise(world: World, random: np.random.Generator, seed: int) -> dict[str, dict[str, float]]:
-    """Measures what one short fit learns from a known routine with new events in it."""
+    """Compares short fits on a known routine and new events, with and without prediction errors as salience."""
     order = random.permutation(len(world.episodes))
     members = {"routine": order[:240], "new events": order[240:]}
     trips = [Trajectory(ids=named(world, e)) for e in members["routine"]]
@@ -96,7 +96,7 @@ def judge(
     members: dict[str, Any],
     channels: Channels | None = MODES["association"],
 ) -> dict[str, float]:
-    """Returns for each group the mean share of a moment's associates among as many hits."""
+    """Returns for each group the mean share of a moment's n associates among its first n hits."""
     meant = world.meant()
     found = {}
     for name, episodes in members.items():

@@ -1,9 +1,9 @@
 """Specificity (pam.tex 3.10): one copy of an object among similar copies, on one day among other days.
 
-There are kinds of things, each with many near-identical copies. On every day copies of some kinds appear among the
-moments of that day. The cue is a mix of a view of the kind and a view of a moment of the day. Exactly one memory is
-right: the copy of that kind on that day. Similarity returns the kind, association the day. The mix was chosen on
-seed 7.
+There are kinds of objects, each with many near-identical copies. On every day copies of some kinds appear among the
+moments of that day. The cue is a weighted sum of a view of the kind and a view of a moment of the day. Exactly one
+memory is relevant: the copy of that kind on that day. Similarity finds the kind, and association finds the day. The
+weight was chosen on seed 7.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pam_retriever.types import Float32, Hit
 
 DIM, WINDOW = 64, 5
 KINDS, DAYS, THINGS, MOMENTS = 20, 150, 3, 4  # a day: three things among four moments
-LIKE = 0.3  # length of the part that a copy does not share with its kind; the kind has length 1
+LIKE = 0.3  # norm of the vector that distinguishes a copy from its kind; the vector of the kind has norm 1
 KIND_SHARE, NOISE = 0.5, 0.2
 CUES, LISTED = 150, 200
 
@@ -71,12 +71,12 @@ SUM = Channels(similarity=1.0, forward=0.25, reverse=0.25, mutual=0.5)  # the su
 
 
 def better(answers: list[list[Hit]]) -> list[list[Hit]]:
-    """Returns hits by the larger of similarity and association."""
+    """Returns the hits, sorted by the larger of similarity and association."""
     return [sorted(hits, key=lambda hit: -max(hit.similarity, hit.association or 0.0)) for hits in answers]
 
 
 def ranks(answers: list[list[Hit]], right: list[str], leave_out: list[str]) -> dict[str, float]:
-    """Returns the ranks of the right memories; a missing one gets the rank after the last."""
+    """Returns the ranks of the relevant memories; a missing memory gets the rank after the last."""
     listed = [
         [*(hit.id for hit in hits[:LISTED] if hit.id != cue), one]
         for hits, one, cue in zip(answers, right, leave_out, strict=True)

@@ -1,9 +1,10 @@
 """Streaming: an index on disk with a capacity of 50,000 observes a million states (pam.tex 3.9).
 
 The predictor is trained on the first 10,000 states. Then the stream continues in trajectories of 500 states: fifty
-episodes, dated by their number. Each mark reports the number of memories, the size of the files, the time of a recall,
-and the share of the associates of recent cues that recall finds. A copy of the index from the moment when it was first
-full answers queries about its own recent cues, in turns with the index, so that other load on the machine slows both.
+episodes, whose numbers serve as times. Each mark reports the number of memories, the size of the files, the time of a
+recall, and the share of the associates of recent cues that recall finds. A copy of the index, made when the index first
+reached its capacity, answers queries about its own recent cues. Index and copy take turns, so that other load on the
+machine slows both.
 """
 
 from __future__ import annotations

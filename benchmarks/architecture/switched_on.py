@@ -1,7 +1,7 @@
 """The cost of familiarity, hops and a capacity in a world where they cannot help: the paper's main table.
 
-Every state of that world is experienced once, no entity comes back, and the index is not above its capacity. Decay has
-no default: ``decay`` measures the cost of its half-life for cues of all times.
+In that world every state is experienced once, no entity recurs, and the index never exceeds its capacity. Decay is off
+by default: ``decay`` measures the cost of its half-life for cues of all times.
 """
 
 from __future__ import annotations

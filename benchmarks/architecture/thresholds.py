@@ -2,8 +2,8 @@
 
 Moments at the ends of an episode have half as many associates as those in its middle. A stranger is a memory without
 any trajectory, so it has no associates. The threshold of scores and the best fixed k are chosen on one half of the
-cues, by the best F1, and reported on the other half; strangers take no part in the choice. A calibrated threshold needs
-no choice: it is confidence .5, as likely as not.
+cues, by the best F1, and reported on the other half; the choice does not use strangers. A calibrated threshold needs no
+choice: confidence .5 is the point where a hit is as likely right as wrong.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def run(seed: int) -> dict[str, Any]:
         trips = [[str(row) for row in episode] for episode in episodes]
         index.fit(trips, window=WINDOW, config=FitConfig(hidden=256, passes=100), progress=False)
         fold, test = cues[: CUES // 2], cues[CUES // 2 :]
-        if not settings:  # the control uses the settings that were chosen for the real one
+        if not settings:  # the control uses the settings chosen for the real index
             plain = index.recall(fold, k=MOST)
             scores = np.unique(np.round([hit.score for hits in plain for hit in hits], 2))
             f1 = {s: judge([[h.id for h in hits if h.score >= s] for hits in plain], fold, met)["F1"] for s in scores}

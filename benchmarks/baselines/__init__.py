@@ -1,6 +1,7 @@
-"""Baselines for recall. Every module is one method for "what was experienced with this?".
+"""Baselines for recall. Every module is one method to find the memories that were experienced with a cue.
 
-All have the interface of ``base.Baseline``. ``UNTRAINED`` and ``TRAINED`` map names to functions that create them.
+All methods have the interface of ``base.Baseline``. ``UNTRAINED`` and ``TRAINED`` map names to functions that create
+them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from benchmarks.baselines.successor import LinearSuccessor, TabularSuccessor
 from benchmarks.baselines.temporal_context import TemporalContext
 from benchmarks.baselines.towers import BilinearForm, GraphNetwork, PlainMLP
 
-# no gradient descent: all of these fit in seconds
+# no gradient descent: each fits in seconds
 UNTRAINED: dict[str, Callable[[], Baseline]] = {
     "cosine": Similarity,
     "exact temporal graph": Counts,

@@ -1,4 +1,4 @@
-"""The interface of baselines, and cues that are not stored, for baselines that know only stored states."""
+"""The interface of baselines, and a wrapper that answers unseen cues by baselines that score only stored states."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Baseline(Protocol):
         """Returns (Q, M) scores for (Q,) rows of stored memories; larger is closer. A cue scores itself, too."""
 
     def floats(self) -> int:
-        """Returns how many numbers the method must keep to answer, with the indices of sparse matrices."""
+        """Returns how many numbers the method must store to answer, including the indices of sparse matrices."""
 
 
 @runtime_checkable
@@ -43,7 +43,7 @@ class Recognising:
     """Answers a vector with a baseline's scores for the nearest stored memories.
 
     Averages the scores of the ``nearest`` memories by cosine, weighted by softmax(cosine / temperature). With one
-    memory this snaps the cue to a stored state, which is fair to baselines that are tables of states.
+    memory this replaces the cue by a stored state, which is fair to baselines that are tables of states.
     """
 
     def __init__(self, baseline: Baseline, vectors: Float32, nearest: int = 1, temperature: float = 0.02) -> None:

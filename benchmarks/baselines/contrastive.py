@@ -1,4 +1,4 @@
-"""The training loop of the neural baselines: whole trajectories, every association a positive.
+"""The training loop of the neural baselines: it reads whole trajectories, and every association is a positive.
 
 It uses the recipe of the library (benchmarks/notes/training.md): the same batches, the same loss, the same schedules.
 So only the model differs.
@@ -89,7 +89,7 @@ class Contrastive:
 
     @torch.inference_mode()
     def scores_of(self, vectors: Float32) -> Float32:
-        """Returns the scores of vectors without experience: a graph network sees no edges."""
+        """Returns the scores of vectors without experience, for which a graph network has no edges."""
         queries, _ = self._model(torch.from_numpy(unit(vectors)), torch.empty(2, 0, dtype=torch.long))
         return queries.numpy() @ self._keys.T
 

@@ -1,4 +1,4 @@
-"""The exact temporal graph: how often two memories met. It learns nothing, and recalls exact cues perfectly."""
+"""The exact temporal graph: counts of co-occurrence. It learns nothing, and recalls exact cues perfectly."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pam_retriever.types import Float32, Int64
 
 
 class Counts:
-    """Scores by the number of meetings within the window."""
+    """Scores by the number of co-occurrences within the window."""
 
     def fit(self, experience: Experience, vectors: Float32, window: int) -> None:
         self._meetings = meetings(experience, len(vectors), window)

@@ -51,7 +51,7 @@ def discounted_walks(transition: sparse.csr_array, cues: Int64, weights: Float32
     total = np.zeros(at.shape, np.float32)
     backwards = None
     for weight in weights:
-        if backwards is None and at.nnz > CROWDED * total.size:  # the walk is everywhere, so it is no longer sparse
+        if backwards is None and at.nnz > CROWDED * total.size:  # the walk reaches most memories, so its row is dense
             at, backwards = at.toarray(), transition.T.tocsr()
         if backwards is None:
             at = at @ transition

@@ -68,7 +68,7 @@ class GRU4Rec:
     seed: int = 0
 
     def start(self, walks: Walks, items: int) -> None:
-        """Initialises the weights; no pass is done."""
+        """Initialises the weights, without a pass."""
         torch.manual_seed(self.seed)
         self._walks = [np.asarray(walk, np.int64) for walk in walks if len(walk) > 1]
         self._network = _Network(items, self.units, self.dropped_items, self.dropped_units)

@@ -1,4 +1,4 @@
-"""Item-kNN of recommender systems: memories are similar if they met the same others (Sarwar 2001)."""
+"""Item-kNN of recommender systems: memories that co-occur with the same others are similar (Sarwar 2001)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pam_retriever.types import Float32, Int64
 
 
 class ItemKNN:
-    """Scores by the cosine of two memories' rows of meetings."""
+    """Scores by the cosine of two memories' rows of co-occurrence counts."""
 
     def fit(self, experience: Experience, vectors: Float32, window: int) -> None:
         graph = meetings(experience, len(vectors), window)

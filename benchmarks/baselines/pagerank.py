@@ -1,4 +1,4 @@
-"""Personalised PageRank on the graph of meetings (Haveliwala 2002)."""
+"""Personalised PageRank on the co-occurrence graph (Haveliwala 2002)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class PersonalisedPageRank:
 
     def __init__(self, damping: float = 0.85, tolerance: float = 1e-4) -> None:
         self._damping = damping
-        # the walk as a sum over its length, until less than ``tolerance`` of its time is left
+        # the walk as a sum over its steps, until their remaining weight is below ``tolerance``
         steps = math.ceil(math.log(tolerance) / math.log(damping))
         self._weights = ((1 - damping) * damping ** np.arange(1, steps + 1)).astype(np.float32)
 
     def fit(self, experience: Experience, vectors: Float32, window: int) -> None:
-        # meetings are symmetric, so only cues without any meeting are dead ends
+        # co-occurrence is symmetric, so only cues without any co-occurrence are dead ends
         self._transition = normalised(meetings(experience, len(vectors), window))
 
     def scores(self, cues: Int64) -> Float32:

@@ -1,4 +1,4 @@
-"""Positive pointwise mutual information of the meetings (Church and Hanks 1990)."""
+"""Positive pointwise mutual information of co-occurrence (Church and Hanks 1990)."""
 
 from __future__ import annotations
 

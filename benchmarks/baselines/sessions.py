@@ -20,7 +20,7 @@ Walks = Sequence[Sequence[int]]
 
 @dataclass
 class SecondOrder:
-    """Counts of followers of the last two steps, smoothed by those of the last one, smoothed by popularity.
+    """Counts of successors of the last two steps, backed off to those of the last step, and then to popularity.
 
     Args:
         backed_off: weight of the shorter context, as a number of observations.
@@ -30,7 +30,7 @@ class SecondOrder:
     _after: dict[tuple[int, ...], dict[int, int]] = field(default_factory=dict)
 
     def fit(self, walks: Walks, items: int) -> None:
-        """Counts the followers."""
+        """Counts the successors of each item and of each pair of steps."""
         after: dict[tuple[int, ...], dict[int, int]] = defaultdict(lambda: defaultdict(int))
         for walk in walks:
             for at in range(1, len(walk)):
@@ -63,7 +63,7 @@ class Neighbours:
             1 - .1 per place between that step and the end of this session. Both treat items before and after that step
             alike.
         recent: a session this many sessions ago weighs 1 / e of the newest; None: all sessions weigh the same.
-        rare: whether an item weighs more the fewer sessions have it (logarithm), an option of VSKNN.
+        rare: whether items are weighted by inverse session frequency (logarithm), an option of VSKNN.
         normed: whether a longer session weighs less, as in STAN.
     """
 
@@ -108,7 +108,7 @@ class Neighbours:
         return np.bincount(item, value, self._items)
 
     def _shared(self, walk: Sequence[int]) -> tuple[Int64, Float64, Int64, Int64]:
-        """Returns the sessions that share a step: number, similarity, and both places of the newest shared step."""
+        """Returns number and similarity of sessions that share a step, and the newest shared step's place in both."""
         newest = list(dict.fromkeys(reversed(walk)))
         far = {item: back for back, item in reversed(list(enumerate(reversed(walk))))}
         starts = self._starts[newest]

@@ -2,8 +2,9 @@
 
 Howard and Kahana 2002, "A distributed representation of temporal context". The context at step i is
 c_i = rho c_(i-1) + beta in_i, where in_i is the input of item i. A repeated item retrieves a mixture of its own input
-and the context of its earlier experience. That mixture activates the items whose contexts overlap with it. The first
-part reaches only forward in time, the second part both ways; so the model has a forward asymmetry.
+and the context of its earlier experience. That mixture activates the items whose contexts overlap with it. The
+item's own input overlaps only with later contexts, the earlier context with contexts on both sides. So the model has a
+forward asymmetry.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class TemporalContext:
         beta: weight of the new input at each step; rho = sqrt(1 - beta^2) keeps the context at length 1 for items
             that are orthogonal to it.
         retrieved: weight of the experienced context against the item's own input.
-        features: the input of an item: "items" gives it a dimension of its own, as in the paper's simulations;
-            "vectors" is its vector.
+        features: the input of an item: "items" is a one-hot vector, as in the paper's simulations; "vectors"
+            is the item's vector.
     """
 
     def __init__(

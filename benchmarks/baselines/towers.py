@@ -48,7 +48,7 @@ class PlainMLP(nn.Module):
 class GraphNetwork(nn.Module):
     """Two layers of GraphSAGE (Hamilton 2017) over the associations; memories are close if their outputs are close.
 
-    A query of a stored cue uses the cue's exact edges. For a cue without edges the network sees only its own vector.
+    A query of a stored cue uses the cue's exact edges. For a cue without edges the network uses only the cue's vector.
     """
 
     def __init__(self, dim: int, hidden: int = 512, out: int = 128) -> None:

@@ -42,11 +42,11 @@ class History:
         merge: str | None = None,
         start: str | None = None,
     ) -> None:
-        """Adds a commit: first its renames, then contents by path, with None for a deleted file.
+        """Adds a commit: first its renames, then its changes.
 
         Args:
             message: of the commit.
-            files: contents by path.
+            files: contents by path; None deletes the file.
             renames: (old path, new path).
             branch: the branch to extend.
             merge: the branch to merge; ``files`` must have its files.

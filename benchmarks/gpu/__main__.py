@@ -23,7 +23,7 @@ SEEDS = (42, 123, 456)
 
 
 class TimeUp(Exception):
-    """The minutes are over."""
+    """The time limit of the run is reached."""
 
 
 def _stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as signal calls it

@@ -1,4 +1,4 @@
-"""The jobs of ``python -m benchmarks.gpu``, the most valuable first. Each continues where it was stopped."""
+"""The jobs of ``python -m benchmarks.gpu``, the most valuable first. An interrupted job continues where it stopped."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Plan:
         experiments: of the paper, under the recipe "fast".
         sizes: numbers of trajectories of the worlds that networks learn.
         widths: of these networks.
-        passes: after which the optimisers are compared.
-        queries: of a batch.
-        repeats: of each timing.
+        passes: numbers of passes after which the optimisers are compared.
+        queries: number of queries of a batch.
+        repeats: number of repetitions of each timing.
     """
 
     setting: Setting
@@ -80,7 +80,7 @@ def network_capacity(plan: Plan) -> None:
 
 
 def optimisers(plan: Plan) -> None:
-    """Compares Muon with AdamW, after as many passes, and after as much time."""
+    """Compares Muon with AdamW after equal numbers of passes, and after equal time."""
     parts = plan.setting.parts("optimisers")
     size = plan.setting.trajectories
     for passes in plan.passes:

@@ -43,7 +43,7 @@ class Both(torch.optim.Optimizer):
         self.param_groups = [group for part in optimizers for group in part.param_groups]
 
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Makes one step of each."""
+        """Makes one step of each optimiser."""
         assert closure is None
         for part in self._optimizers:
             part.step()

@@ -18,7 +18,7 @@ ROWS = ["AP@1", "R@20", "CBR@20"]
 
 
 def association(setup: Setup) -> dict[str, Any]:
-    """Returns the table, and the sources of the best space's answers."""
+    """Returns the columns of the table, and the names of its rows."""
     columns: dict[str, dict[str, float]] = {}
     joint = setup.train("joint", JOINT)
     spaces = {
@@ -43,7 +43,7 @@ def both(setup: Setup, encode: Any) -> tuple[Float32, Float32]:
 
 
 def principal_components(stored: Observations, fresh: Observations) -> tuple[Float32, Float32]:
-    """Returns the first 128 components of all raw numbers. Senses have equal variance; a missing one is at its mean."""
+    """Returns the first 128 components of all raw numbers. Senses have equal variance; missing ones get their mean."""
     columns: list[tuple[Float32, Float32]] = []
     for name, values in stored.values.items():
         flat, asked = (v.reshape(len(v), -1).astype(np.float32) for v in (values, fresh.values[name]))

@@ -1,4 +1,4 @@
-"""Stop-gradient and EMA: both, each alone, neither; their effect on the space and on recall."""
+"""The effect of stop-gradient and EMA (both, each alone, neither) on the space and on recall."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ARMS = {
 
 
 def collapse(setup: Setup) -> dict[str, Any]:
-    """Trains the outward JEPA alone, whose loss has no negatives, in each way; then the inward one over each space."""
+    """Trains the outward JEPA alone (its loss has no negatives) in each way, then the inward one over each space."""
     columns, curves = {}, {}
     for name, (kept, config) in ARMS.items():
         trained = setup.train(kept, config)

@@ -103,7 +103,7 @@ def turns_as_states(file: Path | None, passes: int, device: str, kept: Path | No
 
 
 def embed(conversations: list[Conversation], kept: Path | None) -> list[tuple[Float32, Float32]]:
-    """Returns embeddings of turns and questions, from the file ``kept`` if it exists."""
+    """Returns embeddings of turns and questions; reads them from the file ``kept`` if it exists."""
     if kept is not None and kept.exists():
         with np.load(kept) as file:
             return [(file[f"t{at}"], file[f"q{at}"]) for at in range(len(conversations))]

@@ -172,7 +172,7 @@ def wander(
 
 
 def describe(path: Float32, memories: Float32, world: multimodal.World, own: Int64) -> dict[str, float]:
-    """Describes the states (steps, walks, d) of walks: cosine to the nearest memory, episodes, and rooms."""
+    """Returns the cosine to the nearest memory, episodes and rooms of the states of walks, (steps, walks, d)."""
     cosine = path @ memories.T  # (steps, walks, memories)
     nearest = cosine.argmax(-1)
     episodes = world.episode[nearest]

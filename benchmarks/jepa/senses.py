@@ -34,7 +34,7 @@ def ablation(setup: Setup) -> dict[str, Any]:
         kept = tuple(other for other in MISSING if other != sense)
         without = setup.train(f"joint-no-{sense}", replace(JOINT, settle=0), kept)
         memories, asked = (_only(o, kept) for o in (setup.stored, setup.fresh))
-        # a moment without any sense left stays a memory and a cue: the model knows only that nothing was sensed
+        # a moment without any sense left stays a memory and a cue; its input says that every sense is missing
         columns[f"never {sense}"] = measure(
             setup, fitted(setup, without.encoder.encode(memories)), without.encoder.encode(asked)
         )

@@ -52,7 +52,7 @@ class Setup:
 
     @cached_property
     def associates(self) -> list[Int64]:
-        """Returns for each state the states at most a window away."""
+        """Returns for each state the states at most one window away."""
         graph = associate(self.experience, len(self.world), WINDOW)
         return np.split(graph.indices, graph.indptr[1:-1])
 
@@ -63,7 +63,7 @@ class Setup:
 
     @cached_property
     def fresh(self) -> Observations:
-        """Returns new views of those moments, with another light and from another side."""
+        """Returns new views of the moments that are cues, with another light and from another side."""
         return Observations(*self.world.observe(self.asked, FRESH))
 
     @cached_property
@@ -76,7 +76,7 @@ class Setup:
         return [str(row) for row in range(len(self.world))]
 
     def train(self, name: str, config: JointConfig, senses: tuple[str, ...] = tuple(multimodal.MISSING)) -> Trained:
-        """Trains, or reads the result of an earlier run from ``models``."""
+        """Returns a trained model; an earlier run's model is read from ``models``."""
         config = replace(config, passes=self.passes)
         encoder = make_encoder(senses)
         trainer = JointTrainer(encoder, OutwardPredictor(DIM, actions=multimodal.ACTIONS), config=config)
@@ -144,7 +144,7 @@ def index_of(states: Float32, predictor: Predictor) -> PredictiveAssociativeInde
 
 
 def health(states: Float32) -> dict[str, float]:
-    """Returns effective rank and spread."""
+    """Returns the effective rank and the spread of states, which show a collapse."""
     tensor = torch.from_numpy(states)
     return {"effective rank": effective_rank(tensor), "spread": spread(tensor)}
 

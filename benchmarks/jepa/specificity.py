@@ -1,8 +1,9 @@
-"""Similarity, association, both (pam.tex section 3.10): this object, in that episode.
+"""Specificity (pam.tex section 3.10): similarity, association or both find a given object in a given episode.
 
 The cue has two parts: a fresh view of the object, only seen and heard, and a fresh view of another moment of the
-episode, with another object. Exactly one memory is right: that of the object in the episode. Association is the score
-of the channels, a cosine like similarity: the shares of the default recall fall too steeply to be added to a cosine.
+episode, with another object. Exactly one memory is relevant: that of the object in the episode. Association is the
+score of the channels, a cosine like similarity: the shares of the default recall fall too steeply to be added to a
+cosine.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ROWS = ["first", "in first 5", "median rank"]
 
 
 def specificity(setup: Setup) -> dict[str, Any]:
-    """Returns how often the one right memory comes first."""
+    """Returns how often the relevant memory is the first hit."""
     trained = setup.train("joint", JOINT)
     encode, world = trained.encoder.encode, setup.world
     right, occasion = cases(setup)
@@ -48,7 +49,7 @@ def specificity(setup: Setup) -> dict[str, Any]:
 
 
 def cases(setup: Setup) -> tuple[Int64, Int64]:
-    """Returns moments whose object is seen once in the episode, and a moment in the window with another object."""
+    """Returns moments with an object that occurs once in their episode, each with a near moment of another object."""
     world, random = setup.world, np.random.default_rng([setup.seed, 4])
     seen = world.episode * 1000 + world.object
     _, group, count = np.unique(seen, return_inverse=True, return_counts=True)

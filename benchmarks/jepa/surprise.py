@@ -82,7 +82,7 @@ def _ask(setup: Setup, trained: Trained, new: multimodal.World, targets: Int64) 
 def _measure(
     start: int, inward: Predictor, memories: Float32, asked: dict[str, tuple[Int64, Int64, Float32]]
 ) -> dict[str, float]:
-    """Returns how often the cue recalls the event, or the plain moment, among 20, without the cue's own moment."""
+    """Returns how often the event or plain moment is in the first 20 hits, which leave out the cue's own moment."""
     index = index_of(memories, inward)
     result = {}
     for name, (targets, cues, states) in asked.items():
