@@ -99,7 +99,7 @@ def _module_and_arguments() -> list[str]:
 
 
 def _without_this_machine(argument: str) -> str:
-    """Returns an argument without this machine's folders: an absolute path becomes a relative one, or its name."""
+    """Returns an argument without this machine's folders: an absolute path becomes relative, or only its name."""
     path, project = Path(argument), Path(__file__).resolve().parents[1]
     if not path.is_absolute():
         return argument
@@ -107,5 +107,5 @@ def _without_this_machine(argument: str) -> str:
 
 
 def no_arguments(description: str | None) -> None:
-    """Answers ``--help``, and rejects anything else, for a program without arguments."""
+    """Parses the command line of a program without arguments: accepts ``--help``, and rejects other arguments."""
     argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()

@@ -59,7 +59,7 @@ def row(path: Path) -> str:
 
 
 def _brought(path: Path, finished: str) -> str:
-    """Returns the first commit in which a file has its run's time; without a time, the last that changed it."""
+    """Returns the first commit in which a file has its run's time; without a time, the last commit of the file."""
     when = ("-S", finished, "--reverse") if finished else ("-1",)
     commit = _git("log", "--format=%h", *when, "--", str(path)).split()[0]
     mark = "‡" if _is_before(commit, SECOND_EDITION) else "†"
@@ -67,7 +67,7 @@ def _brought(path: Path, finished: str) -> str:
 
 
 def _is_here(commit: str) -> bool:
-    """Returns whether the history contains a commit: a rebased branch leaves its old commits behind."""
+    """Returns whether the current history contains a commit; a rebase removes commits from it."""
     return _holds("merge-base", "--is-ancestor", commit, "HEAD")
 
 

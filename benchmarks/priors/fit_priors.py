@@ -3,11 +3,11 @@
 Fits one set of weights, and their change with the number of past requests. The data are held-out parts of the
 ``experience`` of the tasks of use (see ``benchmarks.real.use``), LoCoMo's questions (see ``benchmarks.real.locomo``),
 and the history of any repository (``--git``). The test parts are never read. Every data set is also left out once: the
-priors from the other sets are compared with weights of its own, and written to ``without.json`` for benchmarks.
+priors from the other sets are compared with weights fitted on that set, and written to ``without.json``.
 
 The weight of a repeated request is fitted afterwards, with all other weights fixed (``--again`` fits only this one).
-Held-out requests are rarely repeated, so they hardly determine this weight. Therefore half of its data are past
-requests, asked once more.
+Held-out requests rarely repeat past ones, so they hardly determine this weight. Therefore half of its data are past
+requests that are sent again as queries.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ from pam_retriever.retrieval.mixture.mixture import KINDS, PLAIN, PRIORS, UNAIDE
 Scores = npt.NDArray[np.float32]
 WITHOUT = Path(__file__).parent / "without.json"
 SIZES = (100, 300, 1000, 3000, 6000)
-FEW, NEXT, PLACES = (10, 30, 100, 300), 100, 4  # for questions about what comes next: sizes, questions, places
+FEW, NEXT, PLACES = (10, 30, 100, 300), 100, 4  # for the next requests: sizes, queries, places
 RIDGE = 1e-2  # relative to the variance of a feature
 SLOPE_RIDGE = 1e-1  # the change with size has a stronger ridge, towards zero
 BESIDE = UNAIDED.keys() - {PLAIN}  # these keep the weights of recall without feedback: the data have too few examples
 AGAIN, AGAIN_SIZES, AGAIN_QUESTIONS = "asked_again", (10, 30, 100, 300, 1000), 100
-QUESTIONS = 400  # per sample: more questions add little for another data set
+QUESTIONS = 400  # per sample: more queries hardly improve the priors for other data sets
 MOST_FILES, TEXT = 20, 700
 # the start weights for sampling candidates: the fit itself does not depend on them
 START = {
@@ -77,7 +77,7 @@ class Sample:
 
 
 def worlds(arguments: argparse.Namespace, embed: Callable[[list[str]], Scores]) -> Iterator[tuple[str, Task]]:
-    """Yields the name of each data set, and a task of it."""
+    """Yields the name and the task of each data set."""
     folder = find(arguments.folder, ("use",), __doc__ or "")
     for name in TASKS:
         yield name, read(folder / name, embed, with_tests=False)
@@ -106,7 +106,7 @@ def _dialogue(conversation: Any, embed: Any) -> Task:
 
 
 def _repository(path: Path, embed: Any) -> Task:
-    """Returns commit messages, and those of their files that exist today."""
+    """Returns the task of a repository: commit messages, and those of the changed files that still exist."""
     command = ["git", "-C", str(path), "log", "--reverse", "--name-only", "--format=%x00%s"]
     log = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     tracked = subprocess.run(
@@ -159,8 +159,8 @@ def _sample(name: str, n: int, every: tuple[str, ...], asked: Asked, random: np.
 def _next(past: History, n: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Newcomers]]:
     """Yields ``n`` known requests and the following ones as queries, from a few places in the history.
 
-    The usual held-out fifth of ``n`` requests would be too few queries. If the data have times, a thing did not exist
-    before its first use; otherwise every thing always existed.
+    The usual held-out fifth of ``n`` requests would be too few queries. If the data have times, an item did not exist
+    before its first use; otherwise every item always existed.
     """
     total, size = len(past), len(past.stored)
     asked = min(total - n, NEXT)
@@ -196,7 +196,7 @@ def fit(chosen: list[Sample], features: tuple[str, ...]) -> npt.NDArray[np.float
 
 
 def again(name: str, task: Task) -> list[Sample]:
-    """Returns past requests, asked once more, and as many others, at each size of experience."""
+    """Returns past requests as queries, and as many held-out requests, at each size of experience."""
     found = []
     for n in (size for size in AGAIN_SIZES if size < len(task.experience)):
         corpus = corpus_of(task)
@@ -219,7 +219,7 @@ def _choices(evidence: Evidence, past: History, questions: npt.NDArray[np.int64]
     place, rows, weights = past.uses.expand(questions)
     target = pools.add_up(place, rows, weights)
     total = np.bincount(pools.cue, target, len(questions))
-    reached = total > 0  # a query is left out if no source proposed the used thing
+    reached = total > 0  # a query is left out if no source proposed a used item
     target /= np.maximum(total, 1e-9)[pools.cue]
     choices = Choices(
         evidence.score(cues, pools), pools.starts, target, np.ones(len(questions)), np.zeros(len(pools), np.float32)
@@ -298,14 +298,14 @@ def main() -> None:
 
 
 def loss_of(one: Sample, stored: dict[str, Any], again: bool) -> float:
-    """Returns the mean loss of one sample by priors without its data, with or without the weight of repeats."""
+    """Returns the mean loss of one sample by the priors from other data, with or without the weight of repeats."""
     pairs = stored["without"][one.data]["question"]
     rows = [pairs.get(name, (0.0, 0.0)) if again or name != AGAIN else (0.0, 0.0) for name in one.features]
     return loss(np.array(rows, float).T, one)
 
 
 def fit_all(tasks: list[tuple[str, Task]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Fits all weights except that of repeated requests, from all data and without each set; returns losses of both."""
+    """Fits all weights but that of repeats, on all data sets and on all but each; returns the losses of both."""
     found: list[list[Sample]] = [[] for _ in KINDS]
     for name, task in tasks:
         for mine, more in zip(found, samples(name, task), strict=True):

@@ -22,9 +22,10 @@ def reliability(asked: Int64, answers: list[list[Hit]], relevant: list[Int64]) -
         relevant: for every state, the states that were experienced with it.
 
     Returns:
-        For each of ten bins of confidence: the number of hits, their mean confidence, and the share that was
-        experienced with the cue. And the expected calibration error (Naeini et al. 2015), the mean distance of the
-        last two; the log loss; and that of the base rate: how often the hits of the same rank were experienced.
+        For each of ten bins of confidence, the number of hits, their mean confidence, and the share that was
+        experienced with the cue. The expected calibration error (Naeini et al. 2015), which is the mean difference of
+        confidence and share. The log loss of the confidence. The log loss of the base rate, which is the share at the
+        rank of each hit.
     """
     pairs = [(hit, q) for q, hits in zip(asked.tolist(), answers, strict=True) for hit in hits]
     confidence = np.array([hit.confidence for hit, _ in pairs])

@@ -1,15 +1,15 @@
-"""``python -m benchmarks.recall.direction``: can recall tell what came after from what came before?
+"""``python -m benchmarks.recall.direction``: can recall separate memories after a cue from memories before it?
 
 Two worlds have one-way rules. In "routines" situations follow each other in a fixed order; an episode plays one
 routine, and every state is a noisy view of its situation. In "rule" the rule is in the vectors: one rotation maps a
 state to the next, and no two chains are similar. Cues are stored memories, noisy views of them, and states that were
 never experienced: new views of the situations, or steps of chains without any experience.
 
-The measure for each cue is the AUC of the states within the window after it against those as far before it, among all
-memories; for "after" and for "before". Ways to learn the direction: none (undirected recall), the links of similar
-memories (the library), and two heads that predict for any pair which came first, multiplied by undirected recall: an
-antisymmetric bilinear form in closed form, and a predictor trained only on what came after. Settings were chosen on
-seed 0, on smaller routines; seeds 2 and 3 are reported.
+The measure for each cue is the AUC of the states within the window after it against the memories within the window
+before it, among all memories; for "after" and for "before". Ways to learn the direction: none (undirected recall), the
+links of similar memories (the library), and two heads that predict the order of any pair, multiplied by undirected
+recall: an antisymmetric bilinear form in closed form, and a predictor trained only on later memories. Settings were
+chosen on seed 0, on smaller routines; seeds 2 and 3 are reported.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def filled(world: World, seed: int) -> PredictiveAssociativeIndex:
 
 @dataclass(frozen=True)
 class Cues:
-    """Queries, (Q,) each: the vector or the id, and the positions in episodes of which they are views."""
+    """Queries, (Q,) each: vectors or ids, and the positions in the episodes that the queries are views of."""
 
     asked: list[str] | Float32
     vectors: Float32
@@ -121,7 +121,7 @@ def cues(world: World, seed: int) -> dict[str, Cues]:
 
 
 def truth(world: World, asked: Cues, name: str, at: int) -> tuple[Int64, Int64]:
-    """Returns the memories within the window after a cue, and those as far before it."""
+    """Returns the memories within the window after a cue, and the memories within the window before it."""
     steps, count = (
         world.kind.shape[1],
         world.states[..., 0].size if world.stored else world.experienced * len(world.kind[0]),
@@ -167,7 +167,7 @@ def bilinear(world: World, _seed: int) -> Head:
 
 
 def after_head(world: World, seed: int) -> Head:
-    """Trains f only on later memories; the score of a pair is how well one predicts the other, less the reverse."""
+    """Trains f only on later memories; the score of a pair is its predicted association, less the reverse one."""
     first, then, weights = (torch.tensor(column) for column in pairs(world))
     generator = torch.Generator().manual_seed(seed)
     model = Predictor(PredictorConfig(DIM, hidden=HIDDEN), generator)

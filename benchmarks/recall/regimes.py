@@ -1,8 +1,8 @@
-"""``python -m benchmarks.recall.regimes``: the paper's world, with every kind of knowledge about the cue.
+"""``python -m benchmarks.recall.regimes``: the paper's world, for cues that are stored, noisy, held out or new.
 
-One index of all states answers stored cues and noisy views of them. In a second one a fifth of the states is held out:
-never a cue in training, only a target, and their steps are not in the index. In a third one 500 states were never
-experienced, as memories that were added afterwards. Settings are the defaults.
+One index of all states answers stored cues and noisy views of them. In a second index a fifth of the states is held
+out: in training each is only a target, never a cue, and the index has no links of it. In a third index 500 states were
+never experienced, like memories that are added after the fit. Settings are the defaults.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ NONE = np.empty(0, np.int64)
 def build(
     world: paper.World, config: FitConfig, seed: int, held_out: Int64 = NONE, unseen: Int64 = NONE
 ) -> tuple[PredictiveAssociativeIndex, FitReport]:
-    """Returns an index of all states. Held-out states are never a cue, unseen ones are not learnt; both lack links."""
+    """Returns an index of all states. Held-out states are never cues, unseen states are not learnt; both lack links."""
     index = PredictiveAssociativeIndex(dim=paper.DIM)
     names = np.arange(len(world.states)).astype(str)
     index.add(world.states, names.tolist())
@@ -107,7 +107,7 @@ def judge(world: paper.World, asked: Int64, answers: list[list[Hit]], relevant: 
 
 @contextmanager
 def without(index: PredictiveAssociativeIndex, part: str) -> Iterator[None]:
-    """Removes one part of default recall from the index, for a while."""
+    """Removes one part of default recall from the index until the context ends."""
     store = index._store
     view, calibration = store.view(), store.calibration
     assert calibration is not None

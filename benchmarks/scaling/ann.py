@@ -1,4 +1,4 @@
-"""``python -m benchmarks.scaling.ann``: recall@10 against queries per second, for FAISS, hnswlib and usearch, too.
+"""``python -m benchmarks.scaling.ann``: recall@10 and speed of this library, FAISS, hnswlib and usearch.
 
 Keys are [p ; f(p) ; e(p)] of a fitted predictor. All engines use one core and one query at a time, and take turns in
 one run.

@@ -73,7 +73,7 @@ class Writer(threading.Thread):
 def kill_and_restart(server: Any) -> float:
     """Kills the server and all its children; returns the time until it answers again."""
     master = psutil.Process(server.get_pid())
-    master.suspend()  # else it could fork a child after the list was made, and the new server would not start beside it
+    master.suspend()  # a stopped postmaster cannot fork a child that is not in the list and would block the new server
     family = [master, *master.children(recursive=True)]
     for process in family:
         os.kill(process.pid, signal.SIGKILL)
@@ -84,7 +84,7 @@ def kill_and_restart(server: Any) -> float:
 
 
 def run(kills: int, seed: int, between: tuple[float, float] = (0.5, 2.0)) -> dict[str, Any]:
-    """Kills the server this many times under load; returns the acknowledged calls and the differences."""
+    """Kills the server ``kills`` times under load; returns the acknowledged calls and the differences."""
     random = np.random.default_rng(seed)
     with pgserver.get_server(tempfile.mkdtemp(prefix="pam-kills-"), cleanup_mode="delete") as server:
         engine = PgVectorBackend(server.get_uri(), patience=300)  # on a busy machine the server is often down
@@ -113,7 +113,7 @@ def run(kills: int, seed: int, between: tuple[float, float] = (0.5, 2.0)) -> dic
 
 
 def differences(engine: PgVectorBackend, writers: list[Writer]) -> list[str]:
-    """Returns differences between the index and the acknowledged calls, as every process sees it."""
+    """Returns differences between the acknowledged calls and the index, read by each process."""
     expected = {name: text for writer in writers for name, text in writer.texts.items()}
     steps = {id: ids for writer in writers for id, ids in writer.met.items() if ids}
     found_wrong = []

@@ -1,8 +1,8 @@
 """``python -m benchmarks.scaling.growth SIZE``: the cost of an index of SIZE memories, step by step, on one core.
 
 The steps: add, fit one pass part by part, recall (speed, and recall@10 of the search against an exact scan), memory,
-reopen. Each size has its own process, so that its memory is its own. ``--plot`` fits the exponents over all measured
-sizes. ``--keep`` keeps the index in a folder; an existing one is only queried again.
+reopen. Each size has its own process, so that memory is measured per size. ``--plot`` fits the exponents over all
+measured sizes. ``--keep`` keeps the index in a folder; an existing one is only queried again.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def build(path: Path, world: World, backend: str) -> dict[str, Any]:
     """Adds and fits; returns the times."""
     result: dict[str, Any] = {"memories": world.memories, "dim": world.dim, "backend": backend}
     result["seconds"], result["cpu_seconds"] = {}, {}
-    # separates the cost of adding from that of the ANN index, which is built once, at the end
+    # separates the cost of adding from that of the ANN index, which is built only once
     with PredictiveAssociativeIndex.open(path, dim=world.dim, backend=backend) as index:
         at = 0
         for chunk in world.chunks(BATCH):
@@ -249,7 +249,7 @@ def plot() -> None:
         "peak memory (GB)": [run["peak_bytes"] / 1e9 for run in runs],
         "disk (GB)": [run["disk_bytes"] / 1e9 for run in runs],
     }
-    large = sizes >= 100_000  # below, costs that do not grow with the size dominate
+    large = sizes >= 100_000  # at smaller sizes, constant costs dominate
     lines = {
         name: np.polyfit(np.log(sizes[large]), np.log(np.array(values)[large]), 1) for name, values in costs.items()
     }

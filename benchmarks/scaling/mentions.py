@@ -28,7 +28,7 @@ from pam_retriever.mentions.vocabulary import MemoryVocabulary
 
 SYLLABLES = "ka to mi ren sol va der lin gor pa ness ti bra ul on fer ma ze qui sta".split()  # noqa: SIM905
 BATCH = 10_000
-DIM, QUESTIONS = 8, 120  # of the vectors, which are noise; queries per index, the first 20 of them as warm-up
+DIM, QUESTIONS = 8, 120  # length of the vectors, which are noise; queries per index, of which the first 20 are warm-up
 WORDS, NAMED = 80, 3  # words per text, names among them
 
 
@@ -136,7 +136,7 @@ def _bytes(fetch: Callable[..., list[Any]]) -> dict[str, int]:
 
 
 def automata(world: World) -> dict[str, Any]:
-    """Builds over all titles, and searches 5,000 texts, in three ways."""
+    """Builds each of the three finders over all titles, and searches 5,000 texts."""
     names, texts = list(dict.fromkeys(" ".join(words(title)) for title in world.titles)), world.texts(5000)
     result: dict[str, Any] = {}
     for name, build in (("dictionary", _dictionary), ("pyahocorasick", _pyahocorasick), ("ahocorasick_rs", _rust)):
@@ -154,7 +154,7 @@ def automata(world: World) -> dict[str, Any]:
 
 
 def _padded(text: str) -> str:
-    """Puts two spaces between words, so that neighbouring names each have their own."""
+    """Puts two spaces between words, so that matches of neighbouring names share no space."""
     return f" {'  '.join(words(text))} "
 
 

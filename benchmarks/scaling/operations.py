@@ -1,4 +1,4 @@
-"""The same operations on every backend and engine: each compared with a plain-Python model, and all with each other.
+"""Runs the same operations on every backend and engine; compares each with a plain-Python model and with the others.
 
     python -m benchmarks.scaling.operations --operations 20000
 
@@ -38,7 +38,7 @@ WEIGHTS = {
     "named": 8, "feedback": 8, "unlearn": 2, "asked": 8,
 }  # fmt: skip
 DAY = datetime(2023, 1, 1, tzinfo=timezone.utc)
-CLOSE = 1e-3  # between scores; the predictor is float32, and each engine sums in its own order
+CLOSE = 1e-3  # tolerance of scores: the predictor is float32, and engines sum in different orders
 
 
 class Recorder:
@@ -67,7 +67,7 @@ class Recorder:
 
 
 def plain(answer: Any) -> Any:
-    """Returns the contents of an answer, without objects that use memory."""
+    """Returns the contents of an answer as plain values, which need little memory."""
     if not isinstance(answer, list | Hits):
         return answer
     return [
@@ -113,7 +113,7 @@ class World(reliability.World):
             self.index.recall(query, where=where, cue_where={}, **{"k": 5, **options})
 
     def named(self, number: int) -> None:
-        """Adds memories that have a name and a time, and name another."""
+        """Adds memories that have a name and a time, and mention another memory's name."""
         ids = self.ids(2)
         vectors = self.random.standard_normal((len(ids), reliability.DIM)).astype(np.float32)
         metadatas = [{"number": number, "parity": at % 2, "title": f"Person {id}"} for at, id in enumerate(ids)]
@@ -137,7 +137,7 @@ class World(reliability.World):
         self.index.feedbacks({"session": {"$ne": number % 3}}, limit=20)
 
     def asked(self, number: int) -> None:
-        """Sends queries that name a memory, a time, or an interval."""
+        """Sends queries that mention a memory, a time, or an interval."""
         if not self.vectors:
             return
         cue, start = list(self.vectors)[number % len(self.vectors)], DAY + timedelta(days=number % 300)

@@ -1,4 +1,4 @@
-"""``torchrun --nproc-per-node N -m benchmarks.scaling.processes``: one training by N processes.
+"""``torchrun --nproc-per-node N -m benchmarks.scaling.processes``: one training, distributed over N processes.
 
 It measures quality and network traffic. Run it with N = 1 and N = 2; the second run prints both side by side.
 """

@@ -3,9 +3,10 @@
     python -m benchmarks.scaling.tenants --tenants 100000 --made 1000
     python -m benchmarks.scaling.tenants --tenants 3 --memories 1000000 --backend faiss:ivf,sq8
 
-Each kind of access has its own process, so that memory is its own: tenants in random order, so that almost every query
-opens its tenant and closes an older one; the same with ten queries each; few tenants; the index of all. A query is a
-noisy vector of a memory, with its words or without. Files are in the cache of the system, as after the load.
+There are four kinds of access: tenants in random order, so that almost every query opens its tenant and closes an older
+one; the same with ten queries each; few tenants; and the index of all memories. Each has its own process, so that
+memory is measured separately. A query is a noisy vector of a memory, with its words or without. Files are in the cache
+of the system, as after the load.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from pam_retriever.store.tenants import folder_of
 from pam_retriever.types import Float32
 
 FEW, SESSION, AT_ONCE, NOISE = 50, 10, 10_000, 0.1
-ASKED_ONE = 200  # queries to the index of all: each searches all of it
+ASKED_ONE = 200  # fewer queries to the index of all memories, because each searches all of them
 WORDS = ("kettle", "boat", "harbour", "gull", "storm", "net", "tea", "wall")
 KINDS = {
     "every": "tenants in random order",

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.training.capacity``: how much experience codes, or the parameters of a network, can store.
+"""``python -m benchmarks.training.capacity``: the amount of experience that codes or networks can store.
 
 Worlds are of the paper's kind, in several sizes (seed 7, on which no result is reported). Other settings are the
 defaults of ``fit``. The measure is recall of stored cues by the codes alone, and by the network alone (forward, reverse
@@ -120,7 +120,7 @@ def load(run: dict[str, Any], of: str) -> float:
 
 
 def laws(runs: dict[str, Any], of: str) -> dict[str, dict[str, float]]:
-    """Returns one law per number of passes: of all networks, or of the codes of each length."""
+    """Returns the fitted laws: one per number of passes and, for codes, per length."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for run in runs.values():
         what = "networks" if of == "network" else f"codes of {run['code']}"

@@ -14,7 +14,7 @@ from pam_retriever.types import Int64
 
 
 class HeldOutTrainer(Trainer):
-    """Holds out the rows ``held_out`` (n,) for good; they get no embedding either. The rest is that of ``Trainer``."""
+    """A ``Trainer`` that never uses the rows ``held_out`` (n,) as cues, and learns no code for them."""
 
     def __init__(self, held_out: Int64, *arguments: Any, **settings: Any) -> None:
         self._held_out = held_out

@@ -1,8 +1,8 @@
 """``python -m benchmarks.training.recipes``: quality and time of the recipe of ``fit`` and its variants.
 
-The world has seed 7, on which no result is reported. Measured are stored cues by the learned channels alone, after
-a fit of all states; and held-out cues by default recall, after a fit in which a fifth of the states was never a cue.
-The seconds are those of the first fit, on as many cores as ``--threads``.
+The world has seed 7, on which no result is reported. There are two measures: recall of stored cues by the learned
+channels alone, after a fit of all states; and default recall of held-out cues, the fifth of the states that a second
+fit never uses as cues. The seconds are those of the first fit, on as many cores as ``--threads``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ VARIANTS = {
 
 
 def measure(world: paper.World, config: FitConfig, seed: int) -> dict[str, float]:
-    """Measures one variant."""
+    """Measures the quality and time of one variant."""
     queries = choose_queries(world)
     index, fitted = build(world, config, seed)
     learned = index.recall([str(q) for q in queries.precision], k=20, channels=MODES["association"])

@@ -1,4 +1,4 @@
-"""A world with constant background: every second step of an episode is one of a few things that are always there."""
+"""A world with constant background: every second step of an episode is one of a few states that occur everywhere."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class World:
     background: int
 
     def meant(self) -> list[Int64]:
-        """Returns for each moment those within the window, which recall should find."""
+        """Returns for each moment the other moments within the window, which recall should find."""
         found: list[list[int]] = [[] for _ in self.states]
         for offset in range(1, WINDOW + 1):
             left, right = self.episodes[:, :-offset].ravel(), self.episodes[:, offset:].ravel()
@@ -38,7 +38,7 @@ class World:
 
 
 def build(seed: int, episodes: int = 500, background: int = 20) -> World:
-    """Builds a world; ``background=0`` builds a clean one, only of moments."""
+    """Builds a world; ``background=0`` builds a clean world of moments only."""
     random = np.random.default_rng(seed)
     rows = np.full((episodes, LENGTH), -1)
     if background:

@@ -7,8 +7,8 @@ distance and shift; a sound spectrum of 32 bands; the position of the body in th
 company, time of day, weather), noisy. Some senses are missing in some states. No observation names its episode, room
 or object.
 
-Everything is arrays and has a seed: ``build`` draws the events, ``World.observe`` draws their images and sounds, so the
-same moment can be observed again.
+All data are arrays drawn from seeds. ``build`` draws the events, and ``World.observe`` draws their images and sounds,
+so the same moment can be observed several times.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class World:
         return np.clip(255 * image, 0, 255).astype(np.uint8)
 
     def _hear(self, rows: Int64, random: np.random.Generator) -> Array:
-        """Returns log energies: the object, at a varying distance, over the hum of the room."""
+        """Returns log energies: the sound of the object, at a varying distance, and the hum of the room."""
         near = random.uniform(0.2, 1.2, (len(rows), 1)).astype(np.float32)
         near[self.event[rows]] = 4.0
         loud = near * self.look.sounds[self.object[rows]] + self.look.ambience[self.room[rows]]

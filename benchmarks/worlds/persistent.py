@@ -2,8 +2,8 @@
 
 An episode has ten steps. Most are moments that occur once. One is an entity, for example a tool or a person, that also
 occurs in other episodes. In some episodes one step is a hub, for example the coffee machine, that occurs everywhere. A
-moment A near an entity in one episode and a moment C near it in another never met, and the entity links them: a bridge
-(pam.tex 3.7, 5.5). A link through a hub alone is no bridge.
+moment A near an entity in one episode and a moment C near it in another never co-occur. The entity links them, which is
+a bridge (pam.tex 3.7, 5.5). A link through a hub alone is no bridge.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def build(
         entities: number of entities.
         hubs: number of hubs.
         hub_share: share of the episodes with a hub.
-        room_scale: length of the part that the moments of a room share; the part of their own has length 1.
+        room_scale: length of the part that the moments of a room share; the individual part has length 1.
     """
     random = np.random.default_rng(seed)
     places = np.argsort(random.random((episodes, LENGTH)), axis=1)  # positions of entity and hub

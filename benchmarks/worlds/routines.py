@@ -1,9 +1,8 @@
-"""An endless stream in which the same routines occur again, each time slightly different.
+"""An endless stream in which the same routines recur, each time slightly different.
 
 A routine is a sequence of situations that are not similar to each other. An episode plays one routine: its states are
-noisy views of the situations, plus a small part that belongs to the day, shared by all states of the episode. So a
-growing index fills with similar episodes: the longer the memory, the more episodes there are to confuse with each other
-(pam.tex 3.9).
+noisy views of the situations, plus a small vector of the day that all states of the episode share. So a growing index
+fills with similar episodes, which are increasingly hard to distinguish (pam.tex 3.9).
 """
 
 from __future__ import annotations
