@@ -1,4 +1,4 @@
-"""Creative bridging: the oracle that knows every association reaches nothing here (pam.tex 5.5).
+"""Creative bridging: in this world even an oracle of all associations reaches no bridge (pam.tex 5.5).
 
 Episodes of this world share no state, so no chain of associations leads from one to another. The strict protocol adds
 a world with persistent entities, where bridges are possible; ``benchmarks.architecture`` measures it in more detail.

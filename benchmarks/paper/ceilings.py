@@ -1,7 +1,7 @@
 """Oracle ceilings: the best results that a predictor of one point, or of a few points, can reach.
 
-An oracle optimises free points for every query directly against the whole index. No predictor that returns as many
-points can beat it. Every state has about 9.7 associates.
+An oracle optimises free points for every query directly against the whole index. No predictor that returns the same
+number of points can beat it. Every state has about 9.7 associates.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Transitive chains: states one window further away, found by following predictions (pam.tex 5.7).
 
 The published targets are two steps away, inside the window, so training used them directly. The strict targets lie at
-window distance tau + 1 to 2 tau and 2 tau + 1 to 3 tau, and never met the cue.
+window distance tau + 1 to 2 tau and 2 tau + 1 to 3 tau, and never co-occur with the cue.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def run(setting: Setting) -> list[Table]:
 
 
 def _published(setting: Setting, seed: int) -> dict[str, float]:
-    """Scores one, two and three hops: the sum over hops, weighted .7 per further hop, without snapping to states."""
+    """Scores one to three hops: the sum over hops, weighted .7 per further hop; no hop moves to a stored state."""
     _, fitted = index_of(setting, seed)
     cues, targets = _two_steps_away(setting)
     looks = Similarity()
@@ -124,7 +124,7 @@ def _cues(setting: Setting) -> Int64:
 
 
 def _targets(setting: Setting, cue: int) -> list[Int64]:
-    """Returns cross-room states within one window, in the second, and in the third. Rows are in order of experience."""
+    """Returns the cross-room states in the first, second and third window distance. Rows are in order of experience."""
     distance = np.arange(1, 3 * WINDOW + 1)
     ends = np.concatenate([cue - distance, cue + distance])
     away = np.concatenate([distance, distance])

@@ -1,6 +1,6 @@
-"""Recall against coverage: the share of the directed associations in training, at the same cost.
+"""Recall by coverage, which is the share of the directed associations in training, at equal cost.
 
-Coverage explains the paper's model selection, and most of its low precision at depth.
+Coverage explains the paper's model selection, and most of the low precision at depth.
 """
 
 from __future__ import annotations

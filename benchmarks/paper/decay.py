@@ -1,7 +1,7 @@
 """Adaptive decay: scores weighted by how recently a state was active (pam.tex 3.9, 5.7).
 
-The published queries are states that were active just before, so warmth marks the answer's own segment. Two controls
-measure how much of the gain this explains: queries from any time, and warmth assigned to other states.
+The published queries are recently active states, so warmth (recent activity) marks the segment of the answer. Two
+controls measure how much of the gain this explains: queries from any time, and warmth assigned to other states.
 """
 
 from __future__ import annotations

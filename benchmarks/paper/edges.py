@@ -50,9 +50,9 @@ def cross_room_recall(scores: Scores, setting: Setting, relevant: Associations, 
 
     Args:
         scores: of stored cues.
-        setting: "published" takes the first 300 in the order of the split's list, "strict" a sample.
+        setting: "published" takes the first 300 queries in the order of the split's list, "strict" a sample.
         relevant: the edges to find.
-        known: edges to leave out of the ranking, because their ends would take the places of others.
+        known: edges whose ends the ranking leaves out, because they would displace others.
     """
     rooms = setting.world.rooms
     ends = [a[rooms[a] != rooms[q]] for q, a in enumerate(np.split(relevant.indices, relevant.indptr[1:-1]))]

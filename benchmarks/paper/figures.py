@@ -32,7 +32,7 @@ LEGEND: dict[str, Any] = {"fontsize": 6.5, "frameon": False, "loc": "center left
 
 
 def draw(setting: Setting, folder: Path = IMAGES) -> list[str]:
-    """Draws the existing results; returns the missing ones, with reasons."""
+    """Draws the existing results; returns the missing results, with reasons."""
     folder.mkdir(parents=True, exist_ok=True)
     missing = []
     for name, picture in PICTURES.items():

@@ -87,7 +87,7 @@ class Fitted:
 def index_of(
     setting: Setting, seed: int, name: str = "index", states: Float32 | None = None
 ) -> tuple[PredictiveAssociativeIndex, Fitted]:
-    """Returns the library's index of the whole world, fitted by the public call; other ``states`` need another name."""
+    """Returns an index of the whole world, fitted by ``fit``; other ``states`` need another name."""
     folder = _folder(setting, setting.fit_config, seed, name)
     states = setting.world.states if states is None else states
     if not (folder / "report.json").exists():

@@ -60,7 +60,7 @@ def _fit(setting: Setting, forward_only: bool) -> dict[str, Any]:
 
 
 def _exact(setting: Setting) -> dict[str, Any]:
-    """Scores by the table of trained associations, read by the cue's row or column."""
+    """Scores by the rows or columns of the cues in the table of trained associations."""
     anchors = split(setting)
     graph = meetings(setting.experience, len(anchors), WINDOW).tolil()
     graph[np.flatnonzero(~anchors)] = 0

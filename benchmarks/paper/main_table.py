@@ -40,7 +40,7 @@ def run(setting: Setting) -> list[Table]:
 
 
 def recalled(index: PredictiveAssociativeIndex, depth: int = DEPTH, **options: Any) -> Ranks:
-    """Returns default recall by the public call, with ``options``; leaves out the query itself."""
+    """Returns the results of ``recall`` with ``options``, without the query itself."""
 
     def ranks(rows: metrics.Rows) -> list[metrics.Rows]:
         found = index.recall([str(row) for row in rows], k=depth, **options)

@@ -1,4 +1,4 @@
-"""Similarity-matched negatives: associates against others in the same room (pam.tex 5.2)."""
+"""Similarity-matched negatives: associates against other states of the same room (pam.tex 5.2)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(setting: Setting) -> list[Table]:
 def matched_auc(scores: Scores, setting: Setting) -> dict[str, float]:
     """Returns the mean AUC, and the number of queries.
 
-    Published: the negatives are all others in the query's room. Strict: the negative of an associate is the other
+    Published: the negatives are all other states of the query's room. Strict: the negative of an associate is the other
     state of the room whose cosine to the query is nearest to that of the associate, so similarity cannot separate
     them.
     """
@@ -57,7 +57,7 @@ def matched_auc(scores: Scores, setting: Setting) -> dict[str, float]:
 
 
 def _matched(cosine: metrics.Array, there: metrics.Rows, others: metrics.Rows) -> metrics.Rows:
-    """Returns for each of ``there`` the nearest in cosine of ``others`` that is not taken yet."""
+    """Matches each of ``there`` with the nearest of ``others`` by cosine; each of ``others`` is used at most once."""
     left = others.copy()
     chosen = []
     for associate in there:

@@ -33,8 +33,8 @@ def measured(setting: Setting, name: str) -> dict[str, Any]:
     """Returns the figures of one baseline under the setting's protocol, also with noise.
 
     Returns:
-        "figures": rows of the main table and of ``COST``; "noise": recall by level, after the noisy cue was replaced
-        by the nearest memory; "noise, bare": the same for the noisy cue itself, if the baseline supports it.
+        "figures": rows of the main table and of ``COST``; "noise": recall by noise level, where the nearest memory
+        replaces the noisy cue; "noise, bare": recall from the noisy cue itself, if the baseline supports it.
     """
     passes = f"-passes{setting.passes}" if setting.passes else ""
     both = replace(setting, protocol="both", config="baselines", passes=None, stop_after=None)

@@ -65,7 +65,7 @@ def chosen(setting: Setting) -> Queries:
 
 
 def noisy(setting: Setting, level: float) -> Callable[[Int64], Float32]:
-    """Returns the query states with noise: at every level and for every method the same draw, scaled."""
+    """Returns the query states with noise; all levels and methods scale the same random draw."""
     among = chosen(setting).union()
     # not the legacy generator: with seed 42 it would repeat the draws of the world
     noise = np.random.default_rng(0).standard_normal((len(among), setting.world.states.shape[1]), np.float32)
@@ -85,7 +85,7 @@ def _asked(ask: Ask, setting: Setting, level: float) -> Callable[[Int64], Float3
 
 
 def _recalled(index: PredictiveAssociativeIndex, cues: Callable[[Int64], Float32], channels: Channels | None) -> Ranks:
-    """Returns the ranks of the public call, without the state of which the query is a view."""
+    """Returns the ranks by ``recall``, without the state that the query is a view of."""
 
     def ranks(rows: Int64) -> list[Int64]:
         hits = index.recall(cues(rows), k=21, channels=channels)
@@ -121,7 +121,7 @@ def _nearest(looks: Float32, cues: Float32, scores: Callable[[Int64], Float32]) 
 
 
 def _stored(setting: Setting, level: float) -> dict[str, dict[str, float]]:
-    """Measures noisy stored states: all methods learn from them, and the queries are the states without noise."""
+    """Measures noisy stored states: all methods learn the noisy states, and queries are the states without noise."""
     states = setting.world.states
     noise = np.random.default_rng(1).standard_normal(states.shape, np.float32)
     blurred = states + np.float32(level) * noise

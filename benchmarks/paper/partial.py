@@ -1,6 +1,6 @@
 """Training on a part of the directed associations: held-out anchors, held-out edges, coverage.
 
-Associations outside of the part must not be negatives either, so training ignores them.
+Associations outside of that part must not be negatives, so training ignores them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Partial:
     Attributes:
         kept: (E,) of all directed associations.
         anchors: (M,) memories that may be queries; the predictions of other memories are not trained. None: all.
-        redraw: draws as many associations anew in every pass ("online sampling").
+        redraw: draws a new part of the same size in every pass ("online sampling").
     """
 
     kept: np.ndarray
@@ -53,7 +53,7 @@ class Partial:
 
 
 class PartialTrainer(Trainer):
-    """Trains on a part of the associations with the current recipe; the rest is that of ``Trainer``."""
+    """A ``Trainer`` that uses only a part of the associations, with the current recipe."""
 
     def __init__(self, partial: Partial, *arguments: Any, **settings: Any) -> None:
         self._partial = partial

@@ -1,7 +1,7 @@
 """The evaluation: queries, candidates and means (pam.tex 4.4).
 
-With the published choices, the cosine row agrees with the paper's table in all printed digits. So the choices are the
-paper's.
+With the published choices of queries and candidates, the cosine row agrees with the paper's table in all printed
+digits, which confirms the choices.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Queries:
     discrimination: metrics.Rows
 
     def first(self, count: int) -> Queries:
-        """Returns the same with at most ``count`` queries per metric."""
+        """Returns these queries, at most ``count`` per metric."""
         chosen = (self.precision[:count], self.boundary[:count], self.discrimination[:count])
         return Queries(self.associates, self.crossing, *chosen)
 
@@ -65,8 +65,8 @@ def choose_queries(
         world: with the states.
         window: tau.
         seed: of the shuffle; 42 for the published figures.
-        only: choose among these states; None: all.
-        relevant: the associates, if not all states within the window.
+        only: the states to choose from; None: all.
+        relevant: the associates of each state; None: all states within the window.
     """
     graph = relevant or associate(experience_of(world), len(world.states), window)
     associates = np.split(graph.indices, graph.indptr[1:-1])

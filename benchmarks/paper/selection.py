@@ -1,6 +1,6 @@
 """Model selection: width, depth, coverage, fixed or fresh pairs (pam.tex 5.6, table 4).
 
-With the recipes of this library, the axes are the same. A directed association counts only in the direction in which
+The recipes of this library vary in the same properties. A directed association counts only in the direction in which
 it was drawn, and the score is the paper's.
 """
 
@@ -31,7 +31,7 @@ CONFIGURATIONS = {
 }
 ALL_OF_THEM = 485_000
 PASSES = 20
-RATE = 6e-3  # for residual layers, which every configuration has; that of "fast" is for a network without
+RATE = 6e-3  # for residual layers, which every configuration has; the rate of "fast" is for a network without them
 
 
 def run(setting: Setting) -> list[Table]:

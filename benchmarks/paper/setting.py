@@ -30,7 +30,7 @@ class Setting:
     Attributes:
         protocol: "published" follows the evaluation of the paper. "strict" leaves the query out of the candidates,
             counts coverage in directed pairs, uses targets outside of training, and adds controls.
-        config: recipe of ``fit``.
+        config: the recipe of ``fit``.
         seeds: of training. An empty sequence computes only the parts that need no fit.
         passes: replaces the recipe's number of passes.
         stop_after: stops after this many passes, in the middle of the schedules.
@@ -100,7 +100,7 @@ class NotRun(LookupError):
 
 
 class Parts:
-    """The parts of an experiment in one raw JSON file. Each part is saved when done, so an interrupted run continues.
+    """The parts of an experiment in one raw JSON file. Each finished part is saved, so an interrupted run continues.
 
     Attributes:
         name: of the file, without its ending.
@@ -131,7 +131,7 @@ class Parts:
 
 
 def _plain(found: dict[str, Any]) -> dict[str, Any]:
-    """Converts a result to the form in the file, so that a continued run sees the same."""
+    """Converts a result to its JSON form, so that a continued run gets the same values."""
     plain: dict[str, Any] = json.loads(json.dumps(found, default=report.plain))
     return plain
 

@@ -24,7 +24,7 @@ def run(setting: Setting) -> list[Table]:
     parts = setting.parts("shuffle")
     columns: dict[str, dict[str, Any]] = {}
     if setting.protocol == "strict":
-        # some states still meet by chance: the score of a perfect memory of the shuffled order
+        # the score of a perfect memory of the shuffled order: some true associates remain adjacent by chance
         columns["exact graph of the shuffled order"] = parts.get("exact graph", lambda: _exact(setting))
     if setting.seeds:
         true = parts.get("true order", lambda: _true(setting))
@@ -37,7 +37,7 @@ def run(setting: Setting) -> list[Table]:
 
 
 def shuffled(world: World) -> Experience:
-    """Returns every trajectory in a random order of its own."""
+    """Returns every trajectory in an independent random order."""
     random = np.random.RandomState(999)
     return experience_of(world, np.stack([random.permutation(path) for path in world.trajectories]))
 

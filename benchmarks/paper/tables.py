@@ -1,4 +1,4 @@
-"""Tables of our results beside the paper's."""
+"""Tables of this library's results beside the paper's."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def in_turns(both: list[Checkout], case: str, rounds: int, calls: int) -> list[list[Round]]:
-    """Returns the rounds of both, without a first one as warm-up."""
+    """Returns the rounds of both checkouts, without the first round, which is warm-up."""
     taken: list[list[Round]] = [[], []]
     for number in range(rounds + 1):
         for which in (0, 1) if number % 2 else (1, 0):
@@ -105,7 +105,7 @@ def in_turns(both: list[Checkout], case: str, rounds: int, calls: int) -> list[l
 
 
 def compared(rounds: list[list[Round]]) -> dict[str, Any]:
-    """Returns the median times of both, and the median ratio of neighbouring rounds."""
+    """Returns the median time of each checkout, and the median ratio of neighbouring rounds."""
     ratios = [new["processor"] / old["processor"] for old, new in zip(*rounds, strict=True)]
     low, _, high = quantiles(ratios, n=4)
     figures: dict[str, Any] = {"ratio": median(ratios), "quartiles": [low, high]}

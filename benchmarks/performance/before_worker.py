@@ -1,6 +1,6 @@
 """One checkout in its own process, for ``before``. It is run by its path, and imports the library but no benchmarks.
 
-It fills an index with the memories of a seed, and fits it. Then it executes commands, and measures its processor time.
+The process fills an index with random memories from a seed, and fits it. Then it executes commands and times each.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Worker:
         return list(self._calls)
 
     def __call__(self, case: str, start: int, calls: int) -> dict[str, float]:
-        """Returns the median seconds of some calls: of this process's processors, and of the clock."""
+        """Returns the median processor seconds and clock seconds of ``calls`` calls."""
         processor, clock = [], []
         for number in range(start, start + calls):
             at, began, used = int(self._order[number % len(self._order)]), time.perf_counter(), time.process_time()

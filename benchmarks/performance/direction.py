@@ -1,7 +1,7 @@
 """``python -m benchmarks.performance.direction``: the time that a direction adds to a query.
 
 Each query runs with ``direction="after"`` and without, in turns, over memories of ``benchmarks.worlds.routines``.
-Reported are the processor time of this process, the median of each, and the median of the ratios of pairs. Queries are
+The figures are medians of the processor time of this process, and the median of the ratios of pairs. Queries are
 stored memories, noisy views of them, new views that were never experienced, two hops, and questions in words.
 """
 

@@ -3,8 +3,8 @@
     python -m benchmarks.performance.explore [--memories 100000] [--dim 384] [--rounds 7]
     python -m benchmarks.performance.explore --memories 1000000 --dim 32 --rounds 4 --sessions 200 --build 8
 
-The second command writes explore_1000000.json: for the default index of a million memories, an HNSW. It is fitted on
-200 sessions, and its graphs are built with little effort, because the times of the views depend on neither.
+The second command writes explore_1000000.json, for the default index of a million memories, which is an HNSW. That
+index is fitted on 200 sessions, and its graphs are built with little effort; the times of the views depend on neither.
 
 Needs the extra explore, playwright and the Chromium of the system. The data are vectors around 200 centres, texts,
 times, and sessions of 50. The page measures an answer from the click to the hits on the screen; "beyond" subtracts the
@@ -63,7 +63,7 @@ def filled(folder: Path, memories: int, dim: int, backend: str, fit: bool, sessi
 
 
 class Noted:
-    """Seconds of each view, one value per round. The first round fills caches, so it has its own name.
+    """Seconds of each view, one value per round. The first round fills caches, so it is recorded separately.
 
     Args:
         process: the server.
@@ -102,7 +102,7 @@ class Noted:
 
 
 def measure(address: str, memories: int, rounds: int, noted: Noted) -> str:
-    """Opens every view in a browser; returns the page's own figures of the map."""
+    """Opens every view in a browser; returns the figures of the map that the page reports."""
     from playwright.sync_api import sync_playwright
 
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")

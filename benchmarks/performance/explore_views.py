@@ -5,9 +5,9 @@
 FOLDER (or PAM_DATA_DIR) contains ``locomo/locomo5.json``, a dialogue of LoCoMo
 (https://github.com/snap-research/locomo), and ``use/code-flask``: files and commits of flask, see
 ``benchmarks.real.use``. The dialogue has its questions as feedback and is fitted. The repository is stored as by
-``pam-retriever git``. Each view is opened at 390 and 1,440 pixels, light and dark. Faults are: content wider than the
-window; a serious or critical finding of axe-core; an error in the console; a request that leaves the machine; hits that
-differ from those of ``recall`` and ``search``.
+``pam-retriever git``. Each view is opened at 390 and 1,440 pixels, light and dark. Faults are content wider than the
+window, a serious or critical finding of axe-core, an error in the console, a request to another machine, and hits that
+differ from the results of ``recall`` and ``search``.
 
 Needs the extras explore and text, playwright, and the Chromium of the system; UMAP if umap-learn is installed.
 """
@@ -152,7 +152,7 @@ def looked(page: Any, name: str, index: PredictiveAssociativeIndex, about: dict[
 
 
 def main() -> None:
-    """Tests both, prints the faults and writes them."""
+    """Tests the views of both data sets, prints the faults and writes them."""
     from playwright.sync_api import sync_playwright
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -3,8 +3,8 @@
     python -m benchmarks.performance.feedback [--requests 10000] [--memories 500 10000] [--queries 100] [--rounds 5]
 
 One process sends the same questions in turns to two indexes with the same memories. Only one index has past requests.
-Each pair of times gives a ratio. Vectors are given, so no embedder is timed. Then each round writes one small thing (a
-feedback, or a memory) and sends one query. The time of that first answer must not grow with the amount of stored data.
+Each pair of times gives a ratio. Vectors are precomputed, so no embedder is timed. Then each round makes one write (a
+feedback or a memory) and sends one query. The time of that first answer must not grow with the amount of stored data.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
 
 Both answer the same queries in turns, in one process. Each query draws new values for its filter. FAISS scans its flat
 index under a selector that is created before the timing, so the filter costs it nothing: once as ``IDSelectorBatch``,
-once as a bitmap. Every query runs twice: without writes, and after a memory was added, one replaced and one deleted.
-The measured time includes the time in which this library reads these writes. Every answer is compared with the exact
-one.
+once as a bitmap. Every query runs twice: without writes, and after one memory was added, one replaced and one deleted.
+The measured time includes the time in which this library reads these writes. Every answer is compared with that of an
+exact search.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def _found(places: npt.NDArray[np.int64]) -> list[int]:
 
 
 def measure(sides: Sides, queries: int, writes: bool, random: np.random.Generator) -> dict[str, dict[str, float]]:
-    """Returns milliseconds and ratios of each filter; ``different`` counts answers whose ids are not the exact ones."""
+    """Returns milliseconds and ratios of each filter; ``different`` counts answers with inexact ids."""
     taken: dict[str, dict[str, list[float]]] = {name: {} for name in FILTERS}
     different, found_of_exact = dict.fromkeys(FILTERS, 0), {name: [] for name in FILTERS}
     for turn in range(queries + 1):
@@ -215,7 +215,7 @@ def measure(sides: Sides, queries: int, writes: bool, random: np.random.Generato
 
 
 def run(given: argparse.Namespace, seed: int) -> dict[str, object]:
-    """Runs one repetition, with its own world."""
+    """Runs one repetition on a new world."""
     random = np.random.default_rng(seed)
     to_come = 2 * (given.queries + 1) * len(FILTERS)
     sides = Sides(World.of(given.memories, to_come, given.dim, random), given.backend, random)

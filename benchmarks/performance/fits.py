@@ -1,8 +1,8 @@
 """``python -m benchmarks.performance.fits``: the cost of a fit of a few hundred memories, and of a fit after 20 more.
 
 Sessions are random vectors (384 numbers, 22 turns each): the cost of a fit depends on number and shape only. The 20
-turns are given in every supported way, each on its own index, saved after its first fit. The ways take turns. Both
-processor seconds and clock seconds are reported, because other load on the machine stretches clock times.
+turns are added in every supported way, each on its own index, saved after its first fit. The ways take turns. Both
+processor seconds and clock seconds are reported, because other load on the machine increases clock times.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def fill(index: PredictiveAssociativeIndex, vectors: np.ndarray) -> PredictiveAs
 
 
 def by_group(index: PredictiveAssociativeIndex, new: np.ndarray) -> FitReport:
-    """Adds the turns, and gives all sessions again as ordered groups."""
+    """Adds the turns, and fits all sessions again as ordered groups."""
     metadatas = [{"session": 10_000, "time": 10**6 + at} for at in range(len(new))]
     index.add(new, [f"n{at}" for at in range(len(new))], metadatas=metadatas)
     return index.fit(group_by="session", order_by="time", progress=False)

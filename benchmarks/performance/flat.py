@@ -1,7 +1,7 @@
 """``python -m benchmarks.performance.flat``: a fitted flat index with one copy of p, relative to two separate indexes.
 
-The separate indexes have p, and all of [p ; f(p) ; e(p)]. The keys are random. The two ways take turns; times are
-processor seconds, because the machine is shared.
+One of the separate indexes contains p, the other all of [p ; f(p) ; e(p)]. The keys are random. The two ways take
+turns. Times are processor seconds, because the machine is shared.
 """
 
 from __future__ import annotations

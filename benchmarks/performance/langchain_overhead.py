@@ -1,7 +1,7 @@
 """``python -m benchmarks.performance.langchain_overhead``: the LangChain adapter relative to its core calls.
 
-Core and adapter run every query in turns, and alternate who is first, so that both meet the same load on a shared
-machine. The embedder looks vectors up; it computes none.
+Core and adapter run every query in turns, and alternate which is first, so that the load of a shared machine affects
+both. The embedder looks up precomputed vectors.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def fill(random: np.random.Generator, count: int, dim: int) -> PAMVectorStore:
 
 
 def calls(store: PAMVectorStore, k: int) -> dict[str, tuple[Core, Adapter]]:
-    """Returns the compared calls: of the core, and of the adapter."""
+    """Returns the calls to compare: the core's and the adapter's."""
     index = store.index
     assert isinstance(index, PredictiveAssociativeIndex)
     room = {"room": {"$lt": 5}}
@@ -120,7 +120,7 @@ def calls(store: PAMVectorStore, k: int) -> dict[str, tuple[Core, Adapter]]:
 
 
 def check_same(asked: tuple[str, list[float]], core: Core, adapter: Adapter) -> None:
-    """Raises if the answers differ: speed counts only for equal answers."""
+    """Raises SystemExit if the answers differ, because times are comparable only for equal answers."""
     query, vector = asked
     if [hit.id for hit in core(query, vector)] != [document.id for document in adapter(query)]:
         raise SystemExit("The adapter answers otherwise than the core.")

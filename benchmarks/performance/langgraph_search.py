@@ -2,8 +2,8 @@
 
 python -m benchmarks.performance.langgraph_search [--items 10000] [--rounds 40] [--seed 0]
 
-Each store runs one query at a time, in turns, so that both meet the same load on a shared machine. The ratio is that of
-the medians. Embedding is not timed: both stores look precomputed vectors up.
+Each store runs one query at a time, in turns, so that the load of a shared machine affects both. The result is the
+ratio of the medians. Embedding is not timed, because both stores look up precomputed vectors.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def clock(ask: Callable[[BaseStore, str], Any], store: BaseStore, text: str) -> 
 
 
 def summary(taken: dict[str, list[float]]) -> dict[str, Any]:
-    """Returns medians, also relative to the first."""
+    """Returns the medians, and their ratios to the first."""
     first = float(np.median(taken["InMemoryStore"]))
     return {
         name: {

@@ -1,7 +1,7 @@
 """``python -m benchmarks.performance.llama_index_overhead``: LlamaIndex's query relative to its core call.
 
-Core and adapter run the same 1,000 queries by vector, one at a time, in turns, so that both meet the same load on a
-shared machine. Vectors are computed before, so no embedder is timed.
+Core and adapter run the same 1,000 queries by vector, one at a time, in turns, so that the load of a shared machine
+affects both. Vectors are precomputed, so no embedder is timed.
 """
 
 from __future__ import annotations
@@ -113,13 +113,13 @@ def kinds(store: PAMVectorStore, k: int) -> list[tuple[str, Call, Call]]:
 
 
 def check_same(hits: list[Any], result: VectorStoreQueryResult) -> None:
-    """Raises if the answers differ: speed counts only for equal answers."""
+    """Raises SystemExit if the answers differ, because times are comparable only for equal answers."""
     if [hit.id for hit in hits] != result.ids or [hit.score for hit in hits] != result.similarities:
         raise SystemExit("The adapter answers otherwise than the core.")
 
 
 def compare(core: Call, adapter: Call, queries: list[list[float]]) -> dict[str, float]:
-    """Returns medians over the queries; the two calls take turns, and alternate who is first."""
+    """Returns medians over the queries; the two calls take turns, and alternate which is first."""
     seconds: dict[str, list[float]] = {"core": [], "adapter": []}
     pair = [("core", core), ("adapter", adapter)]
     for at, query in enumerate(queries):

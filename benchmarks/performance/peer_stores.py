@@ -1,4 +1,4 @@
-"""Five stores and this library behind one interface, for ``peers``. Each is imported at its use.
+"""Five stores and this library behind one interface, for ``peers``. Each package is imported at its first use.
 
 Every store has the best configuration that needs no choice by the user: LanceDB has scalar indexes of the filtered
 columns, FAISS gets the positions that match a filter, and LangChain's FAISS fetches as many candidates as there are.
@@ -21,7 +21,7 @@ class PeerStore(Protocol):
     """A store in a folder.
 
     Attributes:
-        durable: whether ``add`` writes its rows to disk, or hands them to the system to write, before it returns.
+        durable: whether ``add`` writes its rows to disk, or to the cache of the system, before it returns.
         exact: whether it compares a query with every row that matches the filter.
     """
 
@@ -35,7 +35,7 @@ class PeerStore(Protocol):
         """Stores rows."""
 
     def settle(self) -> None:
-        """Does what a user would start between adding and searching, for example builds an index. Not timed."""
+        """Runs the maintenance that a user would start after adding rows, for example builds an index."""
 
     def search(self, query: Float32, k: int, asked: Asked | None) -> list[str]:
         """Returns the ids of the ``k`` nearest rows that match a filter, and reads texts and metadata."""

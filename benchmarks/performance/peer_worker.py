@@ -49,11 +49,11 @@ class Worker:
         return clocked(lambda: self._store.add(rows))
 
     def settle(self) -> Answer:
-        """Does the store's work once after adding."""
+        """Runs the store's maintenance after adding."""
         return clocked(self._store.settle)
 
     def search(self, kind: str, at: int) -> Answer:
-        """Runs the query with a number; returns the share of the exact answer that was found."""
+        """Runs one query, given by its number; returns the recall of the exact answer."""
         query, asked = self._queries[at], self._filters[kind][at % 256]
         if asked is not None:
             _ = asked.bits  # computed before the timing, for FAISS
@@ -74,14 +74,14 @@ class Worker:
 
 
 def clocked(run: Callable[[], object]) -> Answer:
-    """Returns the seconds of the clock, and of all processors."""
+    """Returns clock seconds, and processor seconds of all cores."""
     began, processor = time.perf_counter(), time.process_time()
     run()
     return {"clock": time.perf_counter() - began, "processor": time.process_time() - processor}
 
 
 def status(what: str) -> int:
-    """Returns bytes, as Linux counts them for this process; 0 on other systems."""
+    """Returns a memory figure of this process in bytes, from Linux's status file; 0 on other systems."""
     file = Path("/proc/self/status")
     lines = file.read_text().splitlines() if file.exists() else []
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith(f"{what}:")), 0)

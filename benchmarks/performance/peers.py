@@ -1,8 +1,8 @@
 """``python -m benchmarks.performance.peers``: this library relative to other stores, in one run, in turns.
 
-Every store has its own process. One after the other does the same piece of work: a batch of rows, a row, a query. Other
-stores need packages that this project does not use: install ``benchmarks/peers.txt`` in a separate environment, and
-name its interpreter with ``--python``. FAISS and FAISS through LangChain work in memory, and write a file at the end.
+Every store has its own process. The stores take turns with the same piece of work: a batch of rows, a row, a query.
+Other stores need packages that this project does not use: install ``benchmarks/peers.txt`` in a separate environment,
+and pass its interpreter as ``--python``. FAISS and FAISS through LangChain work in memory, and write a file at the end.
 The others work on disk; ``durable`` states how.
 """
 
@@ -92,7 +92,7 @@ def in_turns(processes: dict[str, Process], jobs: list[dict[str, Any]]) -> dict[
 
 
 def measure(processes: dict[str, Process], arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """Returns every figure of every store, except that of opening it again."""
+    """Returns every figure of every store, except the time of reopening."""
     count, singles, size = arguments.count, arguments.singles, arguments.batch
     found: dict[str, dict[str, Any]] = {name: dict(one.about) for name, one in processes.items()}
     in_turns(processes, [{"do": "open", "first": -1}])

@@ -3,8 +3,8 @@
     python -m benchmarks.performance.start [--rounds 7] [--memories 600]
 
 The ratios use processor seconds, because other load on the machine changes them less than clock seconds; both are
-stored. Each process also starts Python; that time is measured alone, and subtracted before the ratios. The first round
-compiles the modules, as at a user's first start.
+stored. The start of Python itself is measured separately, and subtracted from each time. The first round compiles the
+modules, as at a user's first start.
 """
 
 from __future__ import annotations
