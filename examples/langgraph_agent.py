@@ -1,10 +1,10 @@
-"""A LangGraph agent that remembers: the next run recalls what was said in this one, and what happened around it.
+"""A LangGraph agent with memory: a later run recalls similar turns of earlier runs, and the turns around them.
 
     python examples/langgraph_agent.py             # two runs of one program on one folder, one after the other
     python examples/langgraph_agent.py FOLDER ...  # one run: each further argument is a turn of the user
 
-It needs the extras ``langgraph`` and ``text``. The chat model is a fake one, which answers with its prompt: so
-you see what a real one would receive. Replace it by yours, and the embedder by any LangChain ``Embeddings``.
+It needs the extras ``langgraph`` and ``text``. The chat model is a fake, which answers with its prompt, so that
+you see the prompt of a real model. Replace it by your model, and the embedder by any LangChain ``Embeddings``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A LlamaIndex query engine that answers with what happened, not only with what sounds alike.
+"""A LlamaIndex query engine that retrieves by association, not only by similarity.
 
     python examples/llama_index_query_engine.py
 

@@ -25,7 +25,7 @@ async def ask(client: Client, tool: str, **arguments: object) -> dict:
 
 async def main() -> None:
     folder = str(Path(tempfile.mkdtemp()) / "memory")
-    # the same in the settings of a client: {"command": "pam-retriever", "args": ["mcp", folder]}
+    # the equivalent settings of an MCP client: {"command": "pam-retriever", "args": ["mcp", folder]}
     server = StdioServerParameters(
         command=sys.executable,
         args=["-m", "pam_retriever.apps.cli", "mcp", folder],
@@ -42,7 +42,7 @@ async def main() -> None:
             stored = await ask(first, "remember", text=text, session="monday", metadata={"place": "home"})
         print("stored:", stored)
 
-        async with Client(stdio_client(server)) as second:  # another agent, with a server process of its own
+        async with Client(stdio_client(server)) as second:  # another agent, with a separate server process
             found = await ask(second, "recall", question="What was wrong with the steps?", k=1)
             (best,) = found["memories"]
             print("recalled:", best["text"], best["why"])

@@ -1,9 +1,9 @@
-"""An operations log: what fixed this before?
+"""An operations log: which fix worked for earlier incidents like this one?
 
     python examples/next_step.py
 
-Each incident is a trajectory: a symptom, a fix that failed, the cause, and the fix that worked. The query is what is
-known of a new incident.
+Each incident is a trajectory: a symptom, a fix that failed, the cause, and the fix that worked. The query is
+the known steps of a new incident.
 """
 
 import zlib
@@ -18,7 +18,7 @@ FIXES = ["rotate the logs", "create the index", "raise the memory limit", "renew
 
 
 def embed(texts: list[str]) -> np.ndarray:
-    """Returns a sum of random vectors, one per word: use your embedder instead."""
+    """Returns a sum of random vectors, one per word; replace it by your embedder."""
     words = {word for text in texts for word in text.split()}
     vectors = {word: np.random.default_rng(zlib.crc32(word.encode())).standard_normal(64) for word in words}
     return np.array([sum(vectors[word] for word in text.split()) for text in texts], np.float32)
@@ -31,7 +31,7 @@ def main() -> None:
         index.add(ids=texts, texts=texts, metadatas=[{"kind": kind}] * len(texts))
     for number in range(60):
         at = int(random.integers(4))
-        wrong = FIXES[int(random.integers(4))]  # somebody tries something first
+        wrong = FIXES[int(random.integers(4))]  # the first fix fails
         index.observe([SYMPTOMS[at], wrong, CAUSES[at], FIXES[at]])
         if number == 0:
             print("after one incident:", index.recall_next([SYMPTOMS[at], wrong, CAUSES[at]], k=1).ids)

@@ -1,4 +1,4 @@
-"""A tool selector that improves with use: feedback names the tool that served a request, and later requests find it.
+"""A tool selector that improves with use: feedback names the tool that served a request, and similar requests find it.
 
 Requests and descriptions of tools use different words, so that similarity alone often picks the wrong tool. After
 each request, ``feedback`` stores the tool that served it. The next request uses this at once, without training.
@@ -68,7 +68,7 @@ def main() -> None:
     before = right(index, ASKED)
     print(f"Before any use: {before} of {len(ASKED)} right.")
     for count, (request, tool) in enumerate(USED, start=1):
-        index.feedback(request, used=[tool])  # the tool that served, not every retrieved one
+        index.feedback(request, used=[tool])  # only the tool that served the request, not all retrieved tools
         if count % 5 == 0:
             print(f"After {count} requests that were served: {right(index, ASKED)} of {len(ASKED)} right.")
     if right(index, ASKED) <= before:

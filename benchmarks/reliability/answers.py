@@ -1,9 +1,10 @@
-"""Answers of a few fitted indexes with all digits: stored before a change of the code, compared after it.
+"""Stores all digits of the answers of a few fitted indexes before a change of the code, and compares them after it.
 
     python -m benchmarks.reliability.answers make answers.json
     python -m benchmarks.reliability.answers compare answers.json [--tolerance 1e-6]
 
-Run both on the same machine: another one may sum in another order. Weights are compared by their checksum.
+Run both commands on the same machine, because another machine may sum in another order. Weights are compared by their
+checksum.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 
 Queries are by text, by vector and by id, with filters, hops, modes, evidence and a direction, in batches, to the index
 and to a tenant, also through LangChain's async retriever; on an index in memory, in a folder, in PostgreSQL and in
-Milvus. Nothing is written meanwhile, so every answer must be equal, with its scores. Each engine gets a hundredth of
-the calls, because its calls take a hundred times as long.
+Milvus. Nothing is written meanwhile, so ids and scores of every answer must be equal. PostgreSQL and Milvus get a
+hundredth of the calls, because their calls take a hundred times as long.
 """
 
 from __future__ import annotations

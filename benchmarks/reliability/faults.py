@@ -2,10 +2,10 @@
 
     python -m benchmarks.reliability.faults --rounds 200
 
-In each round an operation meets a full disk (a small tmpfs, if the process may mount one) or a limit on the size of
-files (every write beyond it fails, at a position that varies). The call must raise ``StorageError``, or succeed. In
-both cases the index must answer at once with its earlier contents, and the disk must have the same contents after
-reopening. Then space is freed, and the load continues.
+In each round an operation runs on a full disk (a small tmpfs, if the process may mount one) or under a varying limit on
+the size of files, beyond which every write fails. The call must raise ``StorageError`` or succeed. Then the open index
+and the reopened folder must have the contents of before a failed call, or of after a successful one. Finally space is
+freed, and the load continues.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from pam_retriever.store.repair import check
 
 TMPFS = 3_000_000  # bytes
 REOPENED_EVERY = 10
-BACKENDS = {"": "faiss", ", compressed": "faiss:flat,sq8"}  # the second has a file of full keys next to the database
+BACKENDS = {"": "faiss", ", compressed": "faiss:flat,sq8"}  # the second also has a file of full keys
 
 
 def main() -> None:
@@ -76,8 +76,8 @@ def main() -> None:
 
 
 def run(folder: Path, rounds: int, seed: int, fault: object, backend: str) -> tuple[dict[str, int], list[str]]:
-    """Runs every operation with a fault; repeats every one that failed without it."""
-    with patch.object(choice, "IVF_FROM", 1):  # compresses also the few memories of this load
+    """Runs every operation with a fault; repeats failed operations without the fault."""
+    with patch.object(choice, "IVF_FROM", 1):  # also compresses the few memories of this load
         return _run(folder, rounds, seed, fault, backend)
 
 
@@ -98,7 +98,7 @@ def _run(folder: Path, rounds: int, seed: int, fault: object, backend: str) -> t
         except StorageError as error:
             counts[f"{operation.kind} refused"] += 1
             counts[f"said: {_reason(str(error))}"] += 1
-            stored = "stored already" in str(error)  # the database has it, only the full keys did not fit
+            stored = "stored already" in str(error)  # the operation is in the database; only the full keys did not fit
             wrong = (model.after(operation) if stored else model).differs(index)
             if wrong:
                 failures.append(f"round {number}, {operation}: after the failure {wrong}")
@@ -124,7 +124,7 @@ def _run(folder: Path, rounds: int, seed: int, fault: object, backend: str) -> t
 
 @contextmanager
 def limited_files(_: Path, random: np.random.Generator) -> Iterator[None]:
-    """Limits the size of files: a write fails in the middle, as on a disk with a bad sector."""
+    """Limits the size of files, so that a write fails in the middle, as on a disk with a bad sector."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(random.integers(100, 60_000)), hard))
     try:

@@ -1,11 +1,11 @@
-"""Damage to the files of an index: each is detected, or has no effect.
+"""Damage to the files of an index: every change is detected, or has no effect.
 
     python -m benchmarks.reliability.flips                  # every byte of a small saved index
-    python -m benchmarks.reliability.flips --limit 2000     # this many bytes of each file, at random
+    python -m benchmarks.reliability.flips --limit 2000     # 2,000 random bytes of each file
 
 Every byte of every file of a saved index is changed, one at a time, to another value; files are also truncated and
-extended. ``load`` must reject the folder with an error of the library, or give the same answers as before. The same is
-done to an index whose writer was killed: it has a journal, and no checksum of the whole file.
+extended. ``load`` must reject the folder with an error of the library, or give the same answers as before. An index
+whose writer was killed gets the same damage; it has a journal, and no checksum of the whole file.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def fill(index: PredictiveAssociativeIndex) -> None:
 
 
 def make_killed(folder: Path, settled: bool) -> None:
-    """Leaves the same index as a killed writer does: without checksum, and with all of it in the journal or none."""
+    """Creates the index of a killed writer: without a checksum, and with all of the data in the journal or none."""
     child = os.fork()
     if not child:
         index = PredictiveAssociativeIndex.open(folder, dim=DIM)
@@ -94,7 +94,7 @@ def fingerprint(folder: Path) -> Any:
     """Returns all answers of an index."""
     index = PredictiveAssociativeIndex.load(folder)
     try:
-        if not index.is_fitted or not len(index):  # the fit was acknowledged, so this is a loss
+        if not index.is_fitted or not len(index):  # the fit was acknowledged, so its absence is a loss
             return None
         records = sorted((r.id, r.vector.tobytes(), r.text, str(r.metadata)) for r in index.find())
         hits = [
@@ -108,7 +108,7 @@ def fingerprint(folder: Path) -> Any:
 
 
 def outcome(folder: Path, expected: Any) -> str:
-    """Returns the outcome of a change."""
+    """Returns the outcome of a change of one file, as text."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # a warning of NaN in a computation is a finding
@@ -146,7 +146,7 @@ def damage_length(folder: Path, times: int, random: np.random.Generator) -> dict
 
 
 def damage_at_random(folder: Path, times: int, random: np.random.Generator) -> dict[str, Any]:
-    """Damages a fresh copy each time: reading a journal may rewrite its index."""
+    """Damages a new copy each time, because reading a journal may rewrite the index."""
     expected, counts = fingerprint(folder), Counter[str]()
     files = {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith("-shm")}
     sizes = np.array([len(contents) for contents in files.values()])

@@ -4,7 +4,8 @@
 
 There are 40 levels of space, 4 kB apart, on a small tmpfs (which needs the permission to mount). The call must complete
 or raise ``StorageError``. After an error, the open index and the reopened folder must have their earlier contents, or
-the contents that the error reports as stored. A copy that ``save`` was replacing must be the old one or the new one.
+the contents that the error reports as stored. A copy that ``save`` was replacing must be completely old or completely
+new.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class Disk:
             self._before = state(index)
 
     def run(self, name: str, call: Call, level: int) -> None:
-        """Runs one call with this many bytes left."""
+        """Runs one call on a disk with the given number of free bytes."""
         where = f"{name}, {level} bytes left"
         shutil.copytree(self._spare / "made", self._index)
         try:
@@ -142,7 +143,7 @@ class Disk:
     def _try(
         self, where: str, call: Callable[[], object], level: int, after: list[dict[str, Any]]
     ) -> list[dict[str, Any]]:
-        """Returns the states that the outcome allows: the first of ``after``; any if the error says it is stored."""
+        """Makes a call; returns allowed states: ``after[:1]``; ``after`` if the error reports parts; else the old."""
         self.counts["calls"] += 1
         try:
             with full_disk(self._folder, _Exactly(level)):  # type: ignore[arg-type]
@@ -158,7 +159,7 @@ class Disk:
         return after[:1]
 
     def _after(self, name: str, call: Call) -> dict[str, Any]:
-        """Returns the state after a call with enough space."""
+        """Returns the state after the call on a disk with enough space."""
         known = self._spare / f"{name}.after"
         if not known.exists():
             shutil.copytree(self._spare / "made", known)
@@ -194,7 +195,7 @@ class Disk:
         shutil.rmtree(self._index)
 
     def repair(self, level: int) -> None:
-        """Runs ``repair`` on a flipped letter."""
+        """Runs ``repair`` on an index with a flipped letter."""
         where = f"repair, {level} bytes left"
         shutil.copytree(self._spare / "made", self._index)
         (database,) = self._index.glob("memories-*.sqlite")
@@ -212,7 +213,7 @@ class Disk:
 
 
 class _Exactly:
-    """Replaces a random generator: always returns that number of bytes."""
+    """Stands in for a random generator; always returns the given number of bytes."""
 
     def __init__(self, level: int) -> None:
         self._level = level

@@ -35,7 +35,7 @@ WORDS = ['"', "{", "}", "[", "]", ":", ",", "null", "true", "1e999", "-0", "\\u0
 
 
 def run(target: str, seconds: int, seed: int, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Fuzzes a target in a process of its own, from valid inputs; failures are in ``folder`` as ``found-*``."""
+    """Fuzzes a target in a separate process, from valid inputs; writes failures to ``folder`` as ``found-*``."""
     corpus = folder / f"corpus-{target}"
     corpus.mkdir()
     for at, valid in enumerate(SEEDS[target]):

@@ -44,13 +44,13 @@ METADATA = [
 
 
 def make_filter_target() -> Any:
-    """Tests that a filter selects rows, and its negation the other rows."""
+    """Tests that a filter selects some rows, and its negation exactly the other rows."""
     index = PredictiveAssociativeIndex(dim=1)
     index.add([[1.0]] * len(METADATA), metadatas=METADATA)
     everything = {record.id for record in index.find()}
 
     def target(data: bytes) -> None:
-        try:  # from JSON, or from Python objects beyond JSON
+        try:  # from JSON, or from Python objects that JSON cannot express
             as_json = data[:1] == b"\x00"
             where = json.loads(data[1:].decode()) if as_json else _value(atheris.FuzzedDataProvider(data), 0)
         except (ValueError, RecursionError):

@@ -2,9 +2,9 @@
 
     python -m benchmarks.reliability.kills --kills 500
 
-The writer logs each operation before it begins and after it returned. After the kill, the index must contain every
+The writer logs the start and the end of each operation. After the kill, the index must contain every
 operation that returned, the operation in flight completely or not at all, and nothing else; ``check`` must find no
-fault. Every other time a reader opens the index first, and must recover the journal. The writer is forked from a
+fault. After every second kill a reader opens the index first, and must recover the journal. The writer is forked from a
 process that has imported the library, so that each run takes a fraction of a second.
 """
 
@@ -62,14 +62,14 @@ def campaign(
 
 
 def warm_up() -> None:
-    """Loads late parts of torch once, here: otherwise every writer would be killed in its first fit."""
+    """Loads the lazy parts of torch before the forks; otherwise every kill would hit a writer in its first fit."""
     index = PredictiveAssociativeIndex(dim=DIM)
     index.add(np.eye(DIM), [str(number) for number in range(DIM)])
     index.fit([[str(number) for number in range(DIM)]], config=CONFIG, progress=False)
 
 
 def run(kills: int, seed: int, folder: Path) -> tuple[dict[str, int], list[str]]:
-    """Kills a writer this many times; returns the counts, and every difference from the model."""
+    """Kills a writer ``kills`` times; returns the counts, and every difference from the model."""
     random = np.random.default_rng(seed)
     counts: Counter[str] = Counter()
     failures: list[str] = []
@@ -112,7 +112,7 @@ def run(kills: int, seed: int, folder: Path) -> tuple[dict[str, int], list[str]]
 
 
 def _live_and_die(path: Path, log: Path, spare: Path, seed: int, number: int, model: Model, seconds: float) -> None:
-    """Runs a writer in its own process, and kills it after this many seconds."""
+    """Runs a writer in its own process, and kills it after some seconds."""
     child = os.fork()
     if not child:
         status = 1
@@ -144,7 +144,7 @@ def _read(log: Path) -> tuple[int, int]:
 
 
 def _compare(path: Path, candidates: list[Model], read_first: bool) -> tuple[Model, list[str]]:
-    """Returns the candidate that the index agrees with, and the differences if there is none."""
+    """Returns the candidate that equals the index, and the differences if no candidate does."""
     wrong: list[str] = []
     if read_first:
         with PredictiveAssociativeIndex.open(path, read_only=True) as index:
@@ -159,7 +159,7 @@ def _compare(path: Path, candidates: list[Model], read_first: bool) -> tuple[Mod
 
 
 def _check_spare(spare: Path) -> list[str]:
-    """Checks that a folder that was being overwritten contains one whole index, the old one or the new one."""
+    """Checks that a folder that was being overwritten contains exactly the old index or the new index."""
     return check(spare)
 
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.reliability.langgraph_kills [--kills 100] [--seed 0]
 
-A forked writer puts and deletes items of several tenants in batches, and reports when each begins and returns. After
+A forked writer puts and deletes items of several tenants in batches, and reports the start and end of each batch. After
 the kill, the store must contain every batch that returned, the batch in flight completely or not at all, and nothing
 else. Each index must agree with its items: each vector has a memory, a search by the vector finds the item, and each
 item is a step of its namespace.
@@ -66,7 +66,7 @@ def serve(folder: Path, seed: int, first: int, pipe: int) -> None:
 
 
 def live(folder: Path, seed: int, first: int, seconds: float) -> tuple[int, bool, bool]:
-    """Runs a writer until its kill; returns the number of finished batches, if one was in flight, and if it opened."""
+    """Runs and kills a writer; returns its number of finished batches, and whether one was in flight and it opened."""
     read, pipe = os.pipe()
     child = os.fork()
     if not child:
@@ -84,7 +84,7 @@ def live(folder: Path, seed: int, first: int, seconds: float) -> tuple[int, bool
 
 
 def differences(folder: Path, models: list[Model]) -> list[str]:
-    """Returns the faults of a reopened store, which may have the state of any of the models."""
+    """Returns the faults of a reopened store, whose state must be that of one of the models."""
     with PAMStore(folder, index=INDEX) as store:
         items = store.search((), limit=10**6)
         held = {(item.namespace, item.key): item.value for item in items}
@@ -107,7 +107,7 @@ def texts(value: dict[str, Any]) -> list[str]:
 
 
 def misplaced(store: PAMStore, item: Any) -> str | None:
-    """Returns the reason if a search for its texts does not find an item."""
+    """Returns the reason if a search for the item's texts does not find it."""
     for text in texts(item.value):
         scores = {(one.namespace, one.key): one.score for one in store.search(item.namespace, query=text, limit=10**4)}
         score = scores.get((item.namespace, item.key))
@@ -117,7 +117,7 @@ def misplaced(store: PAMStore, item: Any) -> str | None:
 
 
 def run(kills: int, seed: int, folder: Path) -> tuple[dict[str, int], list[str]]:
-    """Kills a writer this many times; returns the counts, and every difference from the model."""
+    """Kills a writer ``kills`` times; returns the counts, and every difference from the model."""
     random, counts, failures = np.random.default_rng(seed), Counter[str](), list[str]()
     home, model, number = folder / "0", Model(), 0
     for kill in range(kills):
@@ -133,7 +133,7 @@ def run(kills: int, seed: int, folder: Path) -> tuple[dict[str, int], list[str]]
         failures += [f"kill {kill}: {one}" for one in wrong]
         with PAMStore(home, index=INDEX) as store:
             held = {(item.namespace, item.key): item.value for item in store.search((), limit=10**6)}
-        if in_flight and held == models[-1]:  # it was stored, or changed nothing
+        if in_flight and held == models[-1]:  # the batch was stored, or changed nothing
             model, number = models[-1], number + 1
             counts["kills: the batch in flight is there"] += 1
         counts["kills"] += 1

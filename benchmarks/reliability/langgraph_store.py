@@ -3,8 +3,8 @@
 python -m benchmarks.reliability.langgraph_store [--operations 100000] [--seed 0]
 
 Puts, gets, deletes, searches and listings, one by one and in batches, with vectors of several fields, filters, times to
-live, sweeps, and (for the store in a folder) closing and opening again. ``Reference`` corrects the faults of
-``InMemoryStore`` and lists them. Everything else must be the same.
+live, sweeps, and (for the store in a folder) closing and reopening. ``Reference`` corrects and lists the faults of
+``InMemoryStore``. Everything else must be equal.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def embed(texts: Sequence[str]) -> list[list[float]]:
 
 
 class Reference(InMemoryStore):
-    """``InMemoryStore`` without its faults, and with a time to live. The faults:
+    """``InMemoryStore`` without its faults, and with a time to live. The corrected faults are:
 
     - A ``get`` or ``delete`` creates the given namespace, and an emptied namespace stays listed.
     - Vectors of removed fields, or from before ``index=False``, are still found.
@@ -125,7 +125,7 @@ class Reference(InMemoryStore):
 
 @contextmanager
 def lenient() -> Iterator[None]:
-    """Makes comparisons false that ``InMemoryStore`` cannot make; two strings compare as strings."""
+    """Makes comparisons false for which ``InMemoryStore`` raises, and lets it compare strings."""
     apply = memory._apply_operator
 
     def instead(value: Any, operator: str, operand: Any) -> bool:
@@ -145,7 +145,7 @@ def lenient() -> Iterator[None]:
 
 
 class Generator:
-    """Operations on few namespaces and keys, so that they often meet."""
+    """Generates operations on few namespaces and keys, so that they often collide."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -257,7 +257,7 @@ class Comparison:
         self._store.close()
 
     def run(self, operations: int) -> str | None:
-        """Runs this many operations; returns the first difference."""
+        """Runs the operations; returns the first difference."""
         with lenient():
             while self.done < operations:
                 kind, ops = self._made.step()
@@ -298,7 +298,7 @@ class Comparison:
 
     @staticmethod
     def _unread(op: Any) -> Any:
-        """Returns a search without refresh: the tested store's results are refreshed, which may differ in ties."""
+        """Returns the search without refresh; the reference refreshes the tested store's results."""
         return op._replace(refresh_ttl=False) if isinstance(op, SearchOp) else op
 
     def _read(self, op: Any, found: Any) -> None:
@@ -323,7 +323,7 @@ def compare(op: Any, found: Any, expected: Any, every: Any, mode: str | None) ->
 
 
 def compare_ranks(op: SearchOp, found: Any, expected: Any, every: Any, cosine: bool) -> str | None:
-    """Compares items and cosines, in any order among ties; for a recall, only the number of common items."""
+    """Compares items and cosines, in any order among ties; for a recall, only counts the common items."""
     known = {(item.namespace, item.key): item for item in every}
     places = [(item.namespace, item.key) for item in found]
     if len(found) != len(expected) or len(set(places)) != len(places) or not set(places) <= known.keys():

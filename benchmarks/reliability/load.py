@@ -1,4 +1,4 @@
-"""A mixed load from a seed, a plain-Python model of it, and a comparison of an index with the model."""
+"""A random mixed load from a seed, a plain-Python model of the index, and their comparison."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Model:
         return self._answers_differ(index)
 
     def _answers_differ(self, index: PredictiveAssociativeIndex) -> str | None:
-        """Checks that a search finds every memory, and faithful recall exactly the experienced ones."""
+        """Checks that search finds every memory, and faithful recall exactly the associates of a memory."""
         if not self.memories:
             return None
         first = min(self.memories)
@@ -111,7 +111,7 @@ class Model:
 
 
 def draw(seed: int, number: int, model: Model) -> Operation:
-    """Returns the operation with this number, which depends on the contents."""
+    """Returns the operation with the given number, which depends on the contents."""
     random = np.random.default_rng((seed, number))
     kind, known = KINDS[random.integers(len(KINDS))], sorted(model.memories)
     if kind == "add" or len(known) < 4:

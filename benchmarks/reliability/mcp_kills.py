@@ -1,4 +1,4 @@
-"""kill -9 of an MCP server during its work, next to another server on the same folder.
+"""kill -9 of a working MCP server, next to another server on the same folder.
 
     python -m benchmarks.reliability.mcp_kills --kills 200
 
@@ -7,8 +7,8 @@ server is killed at a random moment; the other must continue to answer every cal
 call that either server acknowledged, in the order of its session, and every call in flight completely or not at all;
 ``check`` must find no fault. Every 20 kills the second server is killed, too, and a new folder begins. ``--serve
 FOLDER`` runs such a server; texts get vectors by their words. Servers are forked from a process that has imported the
-library, so that each run takes a second: the program that the client starts passes its standard streams to that
-process, and waits.
+library, so that each run takes a second. The program that the client starts passes its standard streams to a forked
+server, and waits.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ async def call(client: Client, log: ClientLog, tool: str, **arguments: Any) -> d
 
 
 async def live(folder: Path, log: ClientLog, seed: int, fit_after: int, seconds: float | None, ends: Ends) -> None:
-    """Runs a server and its client until the server is killed: after this many seconds, or when the others are done."""
+    """Runs a server and its client until the server is killed: after some seconds, or when the others are done."""
     note = folder.parent / f"pid-{log.session}"
     arguments = [str(folder.parent / SOCKET), str(folder), str(note), str(fit_after)]
     parameters = StdioServerParameters(command=sys.executable, args=["-I", "-S", "-c", HAND_OVER, *arguments])
@@ -143,7 +143,7 @@ async def live(folder: Path, log: ClientLog, seed: int, fit_after: int, seconds:
 
 @dataclass
 class Ends:
-    """Records the start of a server, the time for its kill, and whether it was killed."""
+    """Signals the start of a server, and the time to kill it; records whether it was killed."""
 
     started: anyio.Event = field(default_factory=anyio.Event)
     done: anyio.Event = field(default_factory=anyio.Event)
@@ -151,7 +151,7 @@ class Ends:
 
 
 async def folder_of_lives(folder: Path, lives: int, seed: int, counts: Counter[str]) -> list[str]:
-    """Runs this many kills on one folder; returns lost or wrong data."""
+    """Runs ``lives`` kills on one folder; returns lost or wrong data."""
     random = np.random.default_rng(seed)
     stays, ends = ClientLog(f"stays {seed}"), Ends()
     log = [stays]

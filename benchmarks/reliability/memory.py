@@ -1,4 +1,4 @@
-"""RAM and disk space of an index per stored memory: two sizes, each opened in its own process.
+"""RAM and disk space of an index per stored memory, at two sizes, each opened in its own process.
 
 python -m benchmarks.reliability.memory --memories 50000 --dim 384
 """

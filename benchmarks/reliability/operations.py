@@ -3,9 +3,9 @@
     python -m benchmarks.reliability.operations --operations 200000 --backend exact
     python -m benchmarks.reliability.operations --operations 200000        # of each backend
 
-The seed determines every operation. The result of each operation is compared with the model, and after every hundredth
-operation the whole index is. Approximate backends must find the given memories among so few. Every other index is
-durable, and is also closed, reopened, saved and loaded.
+The seed determines every operation. The result of each operation is compared with the model, and so is the whole index
+after every hundredth operation. Approximate backends must find all memories, because there are few. Every second index
+is durable, and is also closed, reopened, saved and loaded.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Difference(AssertionError):
 
 
 class World:
-    """One index, and its model in plain Python."""
+    """An index, and its model in plain Python."""
 
     def __init__(self, backend: str, seed: int, folder: Path | None) -> None:
         self.random = np.random.default_rng(seed)
@@ -99,7 +99,7 @@ class World:
         matrix = np.array([self.vectors[id] for id in chosen]).reshape(-1, DIM)
         scores = matrix @ query / np.linalg.norm(matrix, axis=1) / np.linalg.norm(query)
         order = np.argsort(-scores)[:k]
-        # scores equal in all digits of float32 may be in either order: compares scores, and each hit with its own
+        # hits with equal float32 scores may be in either order: compares the scores in order, and by hit
         own = dict(zip(chosen, scores.tolist(), strict=True))
         self.same(len(hits), len(order), "number of hits")
         for hit, place in zip(hits, order, strict=True):
@@ -183,7 +183,7 @@ class World:
 
 def run(backend: str, operations: int, seed: int) -> dict[str, Any]:
     """Runs this many operations; returns the counts, and the first difference if there is one."""
-    if backend == "faiss:ivf":  # cells from a few memories on, all of them searched, so that results are exact
+    if backend == "faiss:ivf":  # cells even for few memories; all are searched, so that results are exact
         faiss.IVF_FROM, faiss.IVF_PROBED_SHARE = 8, 1.0
     kinds, weights = list(WEIGHTS), np.array(list(WEIGHTS.values()))
     counts: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""kill -9 at random moments of ``repair`` and of the command line: nothing is lost, and a second call completes it.
+"""kill -9 at random moments of ``repair`` and of the command line: no loss, and a second call completes the work.
 
     python -m benchmarks.reliability.repair_kills --kills 500
 
@@ -55,7 +55,7 @@ def make(folder: Path, seed: int) -> None:
 
 
 def damage(folder: Path, kind: str, seed: int) -> None:
-    """Creates a damaged index of that kind."""
+    """Creates an index with damage of the given kind."""
     if kind == "journal":
         make(folder.with_name("writing"), seed)
         with PredictiveAssociativeIndex.open(folder.with_name("writing")) as index:
@@ -70,7 +70,7 @@ def damage(folder: Path, kind: str, seed: int) -> None:
 
 
 def killed(call: Callable[[], object], seconds: float) -> bool:
-    """Runs a call in a child, and kills it after so long; returns whether it was still at work."""
+    """Runs a call in a child, and kills the child after some seconds; returns whether the call was still running."""
     child = os.fork()
     if not child:
         with contextlib.suppress(BaseException):
@@ -164,7 +164,7 @@ class Campaign:
         self._compare(kind, index, again)
 
     def _compare(self, kind: str, index: Path, again: Callable[[], object]) -> None:
-        """Checks that a second, undisturbed call has the result of a first one."""
+        """Checks that a second call, without a kill, has the result of an uninterrupted call."""
         self.counts["rounds"] += 1
         try:
             again()
@@ -176,7 +176,7 @@ class Campaign:
 
 
 def run(kills: int, seed: int, folder: Path) -> tuple[dict[str, int], list[str]]:
-    """Runs this many kills; returns the counts, and every fault."""
+    """Runs ``kills`` kills; returns the counts, and every fault."""
     every = Campaign(folder, seed)
     for number in tqdm(range(kills), disable=None):
         every.round(number)

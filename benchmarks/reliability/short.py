@@ -37,7 +37,7 @@ def fail_writes(folder: Path) -> list[str]:
 
 
 def flip(folder: Path) -> list[str]:
-    flips.make_saved(folder / "saved")  # this fits, so it must come after the forks
+    flips.make_saved(folder / "saved")  # this runs a fit, so it must come after the forks
     counts = flips.damage_each_byte(folder / "saved", 100, np.random.default_rng(7))
     return [name for name in counts if "silently" in name or "other error" in name]
 

@@ -1,12 +1,12 @@
 """Ctrl-C at random moments of every call; memory, database and the reopened index are compared with the model.
 
-    python -m benchmarks.reliability.signals --count 1000            # each of the calls this many times
+    python -m benchmarks.reliability.signals --count 1000            # every call 1,000 times
     python -m benchmarks.reliability.signals --calls add close --count 200 --memory
 
-A timer raises KeyboardInterrupt in the main thread, as SIGINT does. The moment is random within the usual length of the
-call. After it, the index must contain the call completely or not at all. It must answer like a reopened one, from
-memory and from the database. Its vectors must be the given ones, and its keys must follow from them by the stored
-weights. Another thread must be able to write to it, and the folder must open again after it is closed.
+A timer raises KeyboardInterrupt in the main thread, as SIGINT does. The moment is random within the usual duration of
+the call. Afterwards, the index must contain the call completely or not at all. It must answer like a reopened index,
+from memory and from the database. Its vectors must be those that were added, and its keys must follow from them by the
+stored weights. Another thread must be able to write to it, and the folder must open again after it is closed.
 """
 
 from __future__ import annotations
@@ -98,14 +98,14 @@ class Campaign:
         self.model = self.model.after(operation)
 
     def run(self, count: int) -> dict[str, object]:
-        """Interrupts this many times; returns the counts, and every difference."""
+        """Interrupts the call ``count`` times; returns the counts, and every difference."""
         counts: Counter[str] = Counter()
         failures: list[str] = []
         for at in tqdm(range(count), disable=None, desc=self._call):
             function, after = self._draw()
             began = time.perf_counter()
             interrupted = at >= 3 and interrupt(function, float(self._random.uniform(0, 1.1 * self._longest)))
-            if at < 3:  # measures the length of the call
+            if at < 3:  # measures the duration of the call
                 function()
                 self._longest = max(self._longest, time.perf_counter() - began)
             counts["interrupted" if interrupted else "done before"] += 1
@@ -197,7 +197,7 @@ class Campaign:
 
 
 def interrupt(function: Callable[[], object], seconds: float) -> bool:
-    """Calls a function, and interrupts it after this many seconds; returns whether it was interrupted."""
+    """Calls a function, and interrupts it after some seconds; returns whether it was interrupted."""
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))
@@ -220,7 +220,7 @@ def enter(index: PredictiveAssociativeIndex) -> None:
 
 
 def differences(index: PredictiveAssociativeIndex, model: Model) -> list[str]:
-    """Returns vectors in memory that differ from the given ones, and keys that do not follow from them."""
+    """Returns vectors in memory that differ from the added ones, and keys that do not follow from the vectors."""
     store, wrong = index._store, []
     rows = store.database.memories.rows_of(sorted(model.memories))
     ids = sorted(rows)

@@ -3,8 +3,8 @@
     python -m benchmarks.reliability.soak --minutes 30
 
 A writer process has a folder with three tenants. Each of its threads appends turns to its own sessions in a random
-tenant, gives feedback, sends queries, fits, and deletes its oldest sessions, so that the folder keeps its size. It logs
-each call before it begins and after it returned. A reader process follows all tenants, and sends queries meanwhile. The
+tenant, gives feedback, sends queries, fits, and deletes its oldest sessions, so that the folder does not grow. It logs
+the start and the end of each call. A reader process follows all tenants, and sends queries meanwhile. The
 writer is killed (kill -9) at random moments. After each kill every tenant must contain every acknowledged call, the
 calls in flight completely or not at all, and nothing else; ``check`` must find no fault. At the end no file may contain
 the text of a deleted turn. The writer's memory, the size of the folder and its number of files are recorded at each
@@ -43,7 +43,7 @@ WORDS = ("stairs", "cellar", "ointment", "drill", "pliers", "train", "coast", "l
 TURNS, SESSIONS = 12, 8  # turns per session; sessions per thread and tenant, before the oldest is deleted
 CONFIG = FitConfig(hidden=16, passes=2)
 KINDS = ("append",) * 10 + ("recall",) * 6 + ("feedback", "feedback", "fit")
-OFTEN_ENOUGH = 0.03  # share of the drawn fits that run: one takes as long as many appends
+OFTEN_ENOUGH = 0.03  # share of the drawn fits that run: a fit takes as long as many appends
 Call = dict[str, Any]
 MARK = re.compile(rb"said-[a-z0-9-]{1,40}-end")  # the last word of every text, unique to it
 Owner = tuple[str, int]  # tenant and thread
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def run(folder: Path, minutes: float, seed: int, between: tuple[float, float]) -> dict[str, Any]:
-    """Runs the load for this many minutes; returns counts, faults, and sizes at each kill."""
+    """Runs the load for ``minutes``; returns counts, faults, and sizes at each kill."""
     random = np.random.default_rng(seed)
     index = folder / "index"
     with PredictiveAssociativeIndex.open(index, dim=DIM) as made:
@@ -163,7 +163,7 @@ def write(folder: Path, seed: int, life: int) -> None:
 def calls(
     tenants: dict[str, PredictiveAssociativeIndex], random: np.random.Generator, prefix: str, thread: int
 ) -> Iterator[Call]:
-    """Runs the calls of a thread, one after the other, also on data of its earlier processes."""
+    """Runs the calls of a thread in sequence; they also use data that earlier processes stored for the thread."""
     sessions = {name: _sessions(index, thread) for name, index in tenants.items()}
     number = 0
     while True:

@@ -3,7 +3,7 @@
     python -m benchmarks.reliability.starvation --seconds 10
 
 Threads query a durable index, first alone and then next to threads that add and delete without a pause. The two phases
-take turns, so that other work on the machine meets both.
+take turns, so that other work on the machine affects both.
 """
 
 from __future__ import annotations

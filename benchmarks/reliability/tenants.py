@@ -60,7 +60,7 @@ def vector_of(text: str) -> np.ndarray:
 
 
 def draw(random: np.random.Generator, fit_every: int) -> Operation:
-    """Draws one operation with plain arguments, which each front converts."""
+    """Draws one operation with plain arguments, which each interface converts."""
     kinds = {"add": 3, "observe": 3, "append": 3, "feedback": 1, "delete": 1, "update": 1, "ask": 10, "look": 4}
     names, weights = list(kinds), np.array(list(kinds.values()), float)
     name = "fit" if random.random() < 1 / fit_every else str(random.choice(names, p=weights / weights.sum()))
@@ -210,7 +210,7 @@ def filling(random: np.random.Generator) -> Operation:
 def compare(
     front: Front, alone: PredictiveAssociativeIndex, shared: PredictiveAssociativeIndex, steps: Iterable[Step]
 ) -> dict[str, Any]:
-    """Runs Ann's operations in two indexes, one also with others' data; returns counts and the first difference."""
+    """Runs Ann's operations in two indexes, one of which also has others' data; returns counts and a difference."""
     counts = Counter[str]()
     for number, (who, operation) in enumerate(steps):
         found = answer(front, shared, who, operation)

@@ -3,8 +3,9 @@
     python -m benchmarks.reliability.threads --seconds 600
 
 First the readers run alone, then with the writer, then with the writer and the fitter, a third of the time each. Every
-answer is checked: it has no memory whose ``delete`` returned before the query began, and none that was never added;
-its scores fall. At the end the index must contain exactly the writer's data, also after reopening.
+answer is checked. It must not contain a memory whose ``delete`` returned before the query began, or a memory that was
+never added, and its scores must decrease. At the end the index must contain exactly the writer's data, also after
+reopening.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Soak:
         self.index.add(random.standard_normal((memories, dim)), ids, ids, [{"parity": n % 2} for n in range(memories)])
         self.index.fit([ids[at : at + 20] for at in range(0, memories, 20)], config=CONFIG, progress=False)
         self.alive = dict.fromkeys(ids)
-        self.added, self.deleted = set(ids), frozenset[str]()  # replaced, never changed: readers see a consistent set
+        self.added, self.deleted = set(ids), frozenset[str]()  # replaced, never modified: readers see a consistent set
         self.next = memories
         self.latencies: dict[str, list[float]] = {}
         self.phase = ""
@@ -123,7 +124,7 @@ class Soak:
             self.counts["fit"] += 1
 
     def _compare(self) -> None:
-        """Checks that memory and disk have the writer's data."""
+        """Checks that the open index and the reopened one contain the writer's data."""
         for when in ("at the end", "reopened"):
             if {record.id for record in self.index.find()} != set(self.alive):
                 self.errors.append(f"{when}: other memories than the writer left")

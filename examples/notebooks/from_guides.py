@@ -1,10 +1,10 @@
-"""Writes the notebooks of this folder from the guides, so that both say the same.
+"""Writes the notebooks of this folder from the guides, so that both have the same text and code.
 
     python examples/notebooks/from_guides.py
 
 Each block of Python becomes a code cell, and the text before it a text cell. A link to the guide replaces the text
 after the last block. Outputs are left empty: run a notebook to see them. The tests compare the notebooks with the
-guides, and run each.
+guides, and run each notebook.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def notebook(name: str) -> str:
-    """The notebook of a guide, as JSON."""
+    """Returns the notebook of a guide, as JSON."""
     parts = BLOCK.split((GUIDES / f"{name}.md").read_text())  # text, code, text, ..., code, text
     parts[-1] = f"What it brings, and more: [the guide]({name}.md)."
     cells = []
