@@ -15,11 +15,11 @@ from pam_retriever.timewords.periods import Period
 from pam_retriever.timewords.scores import TextPeriods
 from pam_retriever.types import Int64, Times
 
-ANCHORED = "anchored"  # the kind of such a period
+ANCHORED = "anchored"  # the kind of a period before or after an event
 DAYS = 30  # length of the period; on two dialogues 7 to 60 are as good (benchmarks/real/times.py)
 CANDIDATES = 20  # memories that may be about the event
-HELD = 0.75  # share of the event's words by idf: a memory with less is not about it
-MOST_TERMS = 6  # of an event; longer phrases name no event
+HELD = 0.75  # a memory about an event has at least this share of the event's words, weighted by idf
+MOST_TERMS = 6  # number of words of an event; a longer phrase names no event
 _ANCHOR = re.compile(r"\b(before|after|since|until)\s+([^.,;:?!]{3,80})", re.IGNORECASE)
 
 

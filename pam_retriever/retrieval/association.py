@@ -60,7 +60,7 @@ SOURCES = {
 }
 
 Part = tuple[Int64, Int64, Float32]
-"""Query, row and value of each pair that some source speaks of."""
+"""Query, row and value of each pair to which a source gives a value."""
 
 NOTHING: Part = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
 
@@ -72,7 +72,7 @@ class Odds:
     Attributes:
         peak: (Q,) the log odds of the best memory.
         mass: (Q,) the sum of the odds of all memories, in units of the best one's.
-        lead: (Q,) the log odds of the best memory above those of the last of ``BEST``.
+        lead: (Q,) the log odds of the best memory minus the log odds of the last of the ``BEST`` memories.
     """
 
     peak: Float32
@@ -148,7 +148,7 @@ class AssociationScorer:
         share, factors = _weigh(query, values, experienced, t, calibration, view.window)
 
         order = np.lexsort((-share, query))
-        if self._without:  # memories that only a source left out has found
+        if self._without:  # drops memories that only an excluded source found
             order = order[share[order] > 0]
         kept = order if k is None else order[_places(query[order]) < k]
         if min_score is not None:
@@ -177,10 +177,9 @@ def _by_source(parts: Float32) -> Contributions:
 
 
 def _by_confidence(found: Candidates, experienced: Bools, min_score: float | None) -> Candidates:
-    """Scores the same answers by the probability of an experience with the cue, where it is known.
+    """Raises each score to the probability that the memory was experienced with the cue, if this is larger.
 
-    A memory without such an experience may still be a step of a path, with its small probability. So may one that was
-    never ``experienced`` (n,).
+    A memory that was never ``experienced`` (n,) keeps its score, so that it may still be a step of a path.
     """
     if found.confidence is None:
         return found
@@ -197,7 +196,7 @@ def _share_out(
     Args:
         backend: the index to search.
         queries: vectors whose products with keys are log odds.
-        own: (Q,) the row of each query that is a stored memory; it is left out.
+        own: (Q,) the row of each query that is a stored memory, which is not an answer.
         outside: (Q,) log odds of memories that are not among the best.
         pool: number of memories, at least 64 if there are as many.
         allowed: sorted rows to choose from; None for all.
@@ -278,20 +277,20 @@ def _never_experienced(values: Float32, calibration: Calibration) -> Float32:
 
 
 def _confidence(values: Float32, experienced: Bools, sure: Float32, lead: Float32, calibration: Calibration) -> Float32:
-    """Returns the probability (E,) that cue and memory are experienced together.
+    """Returns the probability (E,) that cue and memory were experienced together.
 
-    Links tell it for an experienced cue and an experienced memory. All else is a guess from shares, for a memory
-    that was never experienced from its share without the factor for its rank.
+    If both were experienced, their links determine it. Otherwise it is estimated from shares. The share of a memory
+    that was never experienced is taken without the factor for its rank.
 
     Args:
         values: (E, 6) the parts in the order of ``AssociationScorer``.
         experienced: (E,) whether the memory is in a trajectory.
-        sure: (E,) probability that the cue is.
-        lead: (E,) of the best memory for the cue; see ``Odds``.
+        sure: (E,) probability that the cue is an experienced memory.
+        lead: (E,) ``Odds.lead`` of the cue.
         calibration: of recall.
     """
     linked: Float32 = (values[:, 1] > 0).astype(np.float32)
-    if experienced.all() and (sure == 1).all():  # nothing to guess
+    if experienced.all() and (sure == 1).all():  # nothing to estimate
         return linked
     new = _never_experienced(values, calibration)
     guess = np.where(experienced, _unknown(values, calibration), new)
@@ -314,7 +313,7 @@ def _exact_links(cues: Cues, view: View, calibration: Calibration) -> Part:
 
 
 def _hints(known: Cues, named: Part, t: Float32, view: View, calibration: Calibration) -> list[Part]:
-    """For uncertain cues: returns links of look-alikes, links of memories that the channels find, and looks."""
+    """Returns links of look-alikes, links of memories that the channels find, and similarities, for uncertain cues."""
     unsure = (t < 1) | (len(view.similar) > view.links.memories)  # some memories have no links
     asking = np.flatnonzero(unsure)
     if not len(asking):
@@ -338,7 +337,7 @@ def _hints(known: Cues, named: Part, t: Float32, view: View, calibration: Calibr
 
 
 def _places(query: Int64) -> Int64:
-    """Returns how many entries (E,) of the same query come before each; ``query`` never falls."""
+    """Returns how many entries (E,) of the same query come before each; ``query`` is sorted."""
     return np.arange(len(query)) - np.searchsorted(query, query)
 
 

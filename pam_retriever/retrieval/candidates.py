@@ -23,12 +23,12 @@ class Candidates:
 
     Attributes:
         rows: the memories.
-        scores: the order of the answers.
+        scores: the scores that order the answers.
         similarity: cosine to the query as given.
         association: weighted mean of the association channels, or the probability that the predictor gives;
             None without association.
         hops: number of steps from the cue.
-        confidence: the probability that it was experienced with the cue; None without calibration.
+        confidence: the probability that the memory was experienced with the cue; None without calibration.
         lexical: BM25, 1 for the best candidate; None for a query without words.
         paths: (n, any) the memories on the way to each, padded with -1; None for a single hop.
         mentions: (n, ways, 2) for each of ``mentions.source.WAYS`` the row that leads to the memory, -1 for the query,
@@ -53,7 +53,7 @@ class Candidates:
         return type(self)(**some)
 
     def best(self: Some, k: int | None, min_score: float | None) -> Some:
-        """Returns the first ``k`` by score with at least ``min_score``. Among equal scores the first comes first."""
+        """Returns the first ``k`` by score with at least ``min_score``. Equal scores keep their order."""
         order = np.argsort(-self.scores, kind="stable")
         if min_score is not None:
             order = order[self.scores[order] >= min_score]

@@ -41,7 +41,7 @@ class Cues:
         looks: (Q, d) the queries as given.
         completed: (Q, d) the completed queries; the same as ``looks`` for a stored memory.
         predicted: (Q, d + code) f and e of ``completed``.
-        unaided: (Q, d + code) f of the queries as given, and no e; the same as ``predicted`` for a stored memory.
+        unaided: (Q, d + code) f of the queries as given, with zeros for e; equals ``predicted`` for a stored memory.
         rows: for each query, the stored memories to which it was completed.
         weights: the weight of each of these.
         trust: (Q,) the probability that the query is a noisy copy of a memory.
@@ -151,7 +151,7 @@ def check_asked(view: View, asked: list[str], allowed: Rows | None = None) -> di
     """Returns the rows of requested ids. The error does not tell unknown ids from ids that are not allowed.
 
     Raises:
-        UnknownId: an id is unknown or not allowed. If it looks like a text, the error says how to ask with a text.
+        UnknownId: an id is unknown or not allowed. If it looks like a text, the error says how to query with a text.
     """
     known = view.database.memories.rows_of(asked)
     if allowed is not None:
@@ -178,7 +178,7 @@ def check_asked(view: View, asked: list[str], allowed: Rows | None = None) -> di
 def check_queries(
     view: View, asked: list[str] | Float32, where: Mapping[str, Any] | None, cue_where: Mapping[str, Any] | None
 ) -> None:
-    """Refuses wrong filters and forbidden ids for queries that get no answer.
+    """Checks filters and ids before a recall that returns no hits.
 
     Raises:
         InvalidInput, UnknownId: an argument is invalid.

@@ -78,7 +78,7 @@ def read_now(database: Database, now: Time | None) -> float:
         raise InvalidInput(
             "Got decay for an index whose trajectories have no timestamps.",
             "trajectories with timestamps",
-            "Those of add() do not count: pass append(timestamp=...), Trajectory(timestamps=...), "
+            "Timestamps of add() do not count: pass append(timestamp=...), Trajectory(timestamps=...), "
             "or fit(group_by=, order_by=) with a number to order by.",
         )
     return newest if now is None else read_timestamp(now)

@@ -1,9 +1,9 @@
 """The part of an association in one direction: after, or before.
 
 The predictor is trained on pairs in both orders. The part in one direction follows from links: p(memory, after | cue) =
-p(memory | cue) p(after | cue, memory). The second factor is the smoothed part of the meetings in this direction. The
-meetings are those of the cue, or of memories that look like it. Without a meeting the share does not change. Models
-that predict the direction of any pair were worse: benchmarks/notes/direction.md.
+p(memory | cue) p(after | cue, memory). The second factor is the smoothed share of co-occurrences ("meetings") in this
+direction. It counts meetings of the cue, or of memories that look like it. Without a meeting the share does not change.
+Models that predict the direction of any pair were worse: benchmarks/notes/direction.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pam_retriever.retrieval.cues import Cues, look_alikes
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
-UNDECIDED = 0.001  # meetings that count half for each direction, in units of one at distance 1
+UNDECIDED = 0.001  # pseudo-count of meetings, half in each direction; a meeting at distance 1 counts 1
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ SMOOTHING = 0.3  # weight of the mean score of the neighbours
 WINDOW = 2  # positions: distance to a neighbour, for scores and for words
 SOURCES = ("words", "labels", "similarity", "association", "mentions", "neighbours", "times")
 Directed = Callable[[Int64, Float32], Float32]
-THEN = 30  # of the memories of a time that a question names, by looks and by words
+THEN = 30  # candidates by similarity, and by words, among the memories of a time that a question names
 CANDIDATES = FOR_WORDS  # per source, and at least the number of hits
 
 
@@ -89,7 +89,7 @@ class HybridScorer:
         ]
 
     def _near(self, cues: Cues, n: int, allowed: Rows | None) -> Int64:
-        """Returns the ``n`` allowed memories most similar to each cue; the look-up of the cues serves if it can."""
+        """Returns the ``n`` allowed memories most similar to each cue; reuses the look-up of the cues if possible."""
         if allowed is cues.among and n <= cues.near.shape[1]:
             return cues.near[:, :n]
         return self._view.similar.search(cues.looks, n, allowed)[1]

@@ -118,7 +118,7 @@ def imagine(
 
 
 def calibrate(view: View) -> SpreadCalibration:
-    """Fits the line on experienced associations."""
+    """Fits the linear function of ``SpreadCalibration`` on experienced associations."""
     assert view.associative
     stored = view.database.memories.rows()
     rows, trajectories, positions, _ = view.database.trajectories.experienced()
@@ -142,7 +142,7 @@ def calibrate(view: View) -> SpreadCalibration:
 
 
 def _others(view: View, points: Float32, own: Int64, k: int, allowed: Rows | None = None) -> tuple[Float32, Int64]:
-    """Returns cosines and rows of the ``k`` memories nearest to each point, without its own; -inf and -1 at the end."""
+    """Returns cosines and rows of the ``k`` memories nearest to each point, except ``own``; padded with -inf and -1."""
     cosines, rows = view.similar.search(points, k + 1, allowed)
     cosines = np.where((rows == own[:, None]) | (rows < 0), -np.inf, cosines)
     order = np.argsort(-cosines, axis=1, kind="stable")[:, : max(k, 1)]

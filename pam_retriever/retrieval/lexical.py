@@ -17,7 +17,7 @@ from pam_retriever.types import Float32, Int64
 
 K1, B = 1.2, 0.75  # BM25 (Robertson and Zaragoza 2009) with Lucene's idf, which is never negative
 CONTEXT_SHARE = 0.5  # weight of a term in a neighbour
-MOST_CONTEXT = 4  # the terms of all neighbours weigh at most as those of this many neighbours
+MOST_CONTEXT = 4  # the terms of all neighbours together weigh at most as much as the terms of this many
 MOST_OCCURRENCES = 100_000  # a more frequent term says too little to be worth reading
 
 
@@ -84,7 +84,7 @@ class Lexicon:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._tokenize = Tokenizer()
-        self._last: tuple[str, list[str]] = "", []  # the terms of the last text, which several sources ask for
+        self._last: tuple[str, list[str]] = "", []  # the terms of the last text, which several sources need
         self._words: Words | None = None  # replaced as a whole: another thread may read it
 
     def terms(self, text: str) -> list[str]:
@@ -147,7 +147,7 @@ class Lexicon:
         return asked.bm25(rows, asked.counts(rows))
 
     def asked(self, terms: list[str]) -> Terms:
-        """Returns the terms of a question, for several looks at texts."""
+        """Returns the terms of a question and their idf, to score several sets of texts."""
         words = self._now()
         postings = [self._posting(words, term, "text") for term in terms]
         return Terms(words, postings, np.array([words.idf(posting) for posting in postings], np.float32))
@@ -163,7 +163,7 @@ class Lexicon:
         return self._now().count
 
     def label(self, terms: list[str], rows: Int64) -> Float32:
-        """Returns for each of ``rows`` (n,) the part of the query's label terms in its labels, from 0 to 1."""
+        """Returns for each of ``rows`` (n,) the share of the query's label terms in its labels, from 0 to 1."""
         words = self._now()
         total, most = np.zeros(len(rows), np.float32), 0.0
         for term in terms:
@@ -184,7 +184,7 @@ class Lexicon:
         return posting
 
     def _now(self) -> Words:
-        """Returns the current words. Nobody writes while a thread queries."""
+        """Returns the current words. The index does not change during a query."""
         memories, words = self._database.memories, self._words
         version = memories.words_version
         if words is None or words.version != version:

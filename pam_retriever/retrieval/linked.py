@@ -97,7 +97,7 @@ class LinkScorer:
 
 
 class InTurnScorer:
-    """Returns the answers of one scorer, then those of another, scaled to the lowest score of the first.
+    """Returns the answers of one scorer, then answers of another, scaled to the lowest score of the first.
 
     Args:
         first: the first scorer; its answers have mentions.

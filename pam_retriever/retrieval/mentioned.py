@@ -61,7 +61,7 @@ class Asked:
         return self._own[places]
 
     def _places(self, rows: Int64) -> Int64:
-        """Reads those of the rows that were not read yet; returns the positions of all."""
+        """Reads the rows that were not read yet; returns the positions of all."""
         unread = ~among(self._read, rows)
         if unread.any():
             new = np.unique(rows[unread])
@@ -92,7 +92,7 @@ class Mentioning:
 
     @classmethod
     def of(cls, view: View, lexicon: Lexicon) -> Mentioning | None:
-        """Creates it; None if no memory has a name."""
+        """Returns an instance; None if no memory has a name."""
         mentions = view.database.mentions
         return cls(view, lexicon) if mentions.known else None
 

@@ -27,7 +27,7 @@ class Hops:
     """The settings of a multi-hop recall.
 
     Attributes:
-        count: how many hops, at least 1.
+        count: number of hops, at least 1.
         fan_out: hits per memory on a path.
         beam: paths of a query that are continued, which bounds the look-ups per hop.
         snap: whether a hop ends at stored memories, where the next one starts. Otherwise the next hop starts at the
@@ -45,7 +45,7 @@ class Paths:
     """Paths of one length, in any order.
 
     Attributes:
-        query: (P,) the query of each.
+        query: (P,) the query of each path.
         rows: (P, 1 + length) the memory that the query was recognised as, then the memories of the path up to its end.
             -1 for no memory.
         scores: (P,) product over its hops of score and unfamiliarity, with 0 for negative scores; in the end its

@@ -169,7 +169,7 @@ class RecallSettings:
             raise InvalidInput(
                 f"Got feedback_where={self.feedback_where!r} with mode={self.mode!r} and hops={self.hops.count}"
                 f"{'' if self.channels is None else ' and channels'}.",
-                "the default recall, which asks feedback",
+                "the default recall, which uses feedback",
                 "Leave out mode, channels and hops, or feedback_where.",
             )
 
@@ -208,7 +208,7 @@ class RecallSettings:
             raise InvalidInput(
                 f"Got hops={self.hops.count} with a text in mode 'hybrid'.",
                 "hops=1: words are found in one step",
-                "Leave hops out, or pass mode='association', which asks by the text's vector alone.",
+                "Leave hops out, or pass mode='association', which uses the text's vector alone.",
             )
         if words and self.k is None:
             raise InvalidInput("Got k=None with a text in mode 'hybrid'.", "a k", "Pass k, or another mode.")

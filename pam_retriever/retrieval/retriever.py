@@ -37,7 +37,7 @@ class Retriever:
         lexicon: the words of the index.
         settings: checked.
         words: whether the words of the queries are searched.
-        feedback: past use; None where it is not asked for, or without feedback.
+        feedback: past use; None if the recall does not use it, or if there is none.
         timeline: the dates of the memories; None to ignore them.
         stored: whether the queries are stored memories.
     """
@@ -151,7 +151,7 @@ class Retriever:
         return with_times(hits, self._times.named_times(rows, None, None)) if settings.explain and self._times else hits
 
     def _within_when(self, allowed: Rows | None) -> Rows | None:
-        """Returns those of the allowed memories whose time is in ``when``."""
+        """Returns the allowed memories whose time is in ``when``."""
         if self._settings.when is None:
             return allowed
         rows = np.sort(self._rows_when()[0])

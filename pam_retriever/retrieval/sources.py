@@ -25,7 +25,7 @@ class Contributions:
     values: Float32
 
     def __getitem__(self, places: Int64) -> Contributions:
-        """Returns those of some memories."""
+        """Returns the parts for the memories at ``places``."""
         return Contributions(self.names, self.values[places])
 
     def of_each(self) -> list[dict[str, float]]:

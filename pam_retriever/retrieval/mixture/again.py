@@ -14,7 +14,7 @@ from pam_retriever.types import Float32, Int64
 
 
 class AskedAgain:
-    """The memories that served the same request before, or one that hardly differs.
+    """Scores memories that served the same request before, or a request that hardly differs.
 
     ``PastUse`` averages over many similar requests. This source is narrow: a request has weight 1 with the same vector,
     a fifth at cosine .95, and almost 0 at .8.

@@ -1,4 +1,4 @@
-"""The memories by position: what the sources score."""
+"""The memories by position, for the sources that score them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Corpus:
         timeline: the times of the index; None leaves them out.
 
     Attributes:
-        rows: (n,) the row of each, sorted.
+        rows: (n,) the row of each memory, sorted.
         lexicon: the words of the index.
         timeline: the times of the index.
     """
@@ -55,7 +55,7 @@ class Corpus:
         self._links: CooccurrenceGraph = view.links
 
     def follow(self, view: View, written: Int64) -> bool:
-        """Updates to a later view; returns whether it could. It cannot if memories were removed.
+        """Updates to a later view; returns whether this was possible. It is not if memories were removed.
 
         Args:
             view: of the same index.
@@ -82,7 +82,7 @@ class Corpus:
         return len(self.rows)
 
     def positions(self, rows: Int64) -> Int64:
-        """Returns the positions of stored rows of any shape; -1 stays."""
+        """Returns the positions of stored rows of any shape; -1 for row -1."""
         found: Int64 = np.where(rows < 0, -1, np.searchsorted(self.rows, rows))
         return found
 

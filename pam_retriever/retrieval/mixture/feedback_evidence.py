@@ -90,7 +90,7 @@ class FeedbackEvidence:
         log: the requests.
         evidence: the sources over both.
         mixture: the weights of the evidence.
-        turn: a lock for queries: sources cache what they derive from the log.
+        turn: a lock for queries, because sources cache values that they derive from the log.
     """
 
     def __init__(self, view: View, lexicon: Lexicon, timeline: Timeline, where: Mapping[str, object]) -> None:
@@ -114,9 +114,10 @@ class FeedbackEvidence:
         return view.database is self._database and view.database.feedback.version == self._at
 
     def follow(self, view: View) -> bool:
-        """Updates to the latest writes; returns whether it could. If not, create it again. Nobody may write meanwhile.
+        """Updates to the latest writes, if possible; returns whether it was. If not, create a new instance.
 
-        It can if new requests are not older than the known ones, and if memories were only added or changed.
+        It is possible if new requests are not older than the known ones, and if memories were only added or changed.
+        The index may not change meanwhile.
         """
         with self.turn:
             database = view.database

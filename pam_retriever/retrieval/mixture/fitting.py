@@ -56,7 +56,7 @@ def fit_mixture(history: History, evidence_of: EvidenceOf, priors: Priors, seed:
             plain = unaided(evidence.features)
             fitted = fit_kind(asked, prior.astype(float), timed=history.timed, never=never, plain=plain)
             fitted = fitted.with_room(evidence.features, asked)
-        else:  # no used memory was hidden from these questions, so nothing shows the worth of a new one
+        else:  # no used memory was hidden from these questions, so they do not show the value of a new one
             fitted = fit_kind(asked, prior.astype(float), timed=history.timed)
         weights.append(fitted.weights)
         calibrations.append(fitted.calibration)

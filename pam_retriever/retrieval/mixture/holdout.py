@@ -197,7 +197,7 @@ def ask_held_out(history: History, evidence_of: EvidenceOf, seed: int) -> list[A
 def ask_of(
     history: History, evidence: Evidence, held: Int64, newcomers: Newcomers, random: np.random.Generator, part: int = 0
 ) -> Iterator[tuple[int, Asked]]:
-    """Returns kinds and questions from the requests ``held``, with features by some evidence."""
+    """Yields kinds and questions from the requests ``held``, with the features that ``evidence`` computes."""
     for kind, cues, wanted, hidden in _questions(history, evidence, held, random):
         yield kind, _ask(evidence, cues, wanted, hidden, part, newcomers)
 

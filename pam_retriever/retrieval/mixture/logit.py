@@ -18,7 +18,7 @@ LEAST_DAMPING = 1e-4
 
 @dataclass(frozen=True)
 class Choices:
-    """Questions with their candidates and the used ones.
+    """Questions with their candidates, some of which were used.
 
     Attributes:
         features: (P, F) float32, one row per pair of question and candidate.
@@ -90,7 +90,7 @@ def fit(choices: Choices, prior: Float64, ridge: Float64, start: Float64 | None 
     for _ in range(MAX_STEPS):
         gradient, curvature = problem.derivatives(weights, probability)
         step = np.linalg.solve(curvature, gradient)
-        if gradient @ step < 2 * SMALL_GAIN:  # twice what the step gains, if the curvature stays
+        if gradient @ step < 2 * SMALL_GAIN:  # twice the gain of the step, for constant curvature
             return weights - step
         damping = 1.0
         after, probability = problem.value(weights - step)

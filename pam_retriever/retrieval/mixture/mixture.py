@@ -19,7 +19,7 @@ from pam_retriever.retrieval.mixture.room import make_room
 from pam_retriever.retrieval.mixture.sources import Source
 from pam_retriever.types import Bools, Float32, Int64
 
-UNUSED = "never used"  # a source besides those of the evidence
+UNUSED = "never used"  # the name of a source in addition to the sources of the evidence
 KINDS = ("question", "seen cue", "unseen cue")
 NEVER_USED, PLAIN = "never_used", "plain"
 # Recall without feedback as a sum of features: ``PLAIN``, and the features of names and times. Chosen on the first
@@ -140,7 +140,7 @@ class Mixture:
         """Reads the output of ``to_dict``.
 
         Raises:
-            InvalidInput: this is no such output.
+            InvalidInput: ``stored`` is not such an output.
         """
         try:
             text = json.loads(json.dumps(stored))
@@ -180,8 +180,8 @@ class Priors:
     """Weights from other data: a value at 1,000 past requests, and a change per factor of ten.
 
     Attributes:
-        weights: for each kind and feature, both numbers. What names and times say counts beside ``PLAIN`` as it does
-            without feedback.
+        weights: for each kind and feature, both numbers. The features of names and times have the same weight relative
+            to ``PLAIN`` as without feedback.
     """
 
     weights: Mapping[str, Mapping[str, tuple[float, float]]]
@@ -189,7 +189,7 @@ class Priors:
     @classmethod
     @cache
     def read(cls, path: Path = PRIORS) -> Priors:
-        """Reads the priors of the library, or those of another file."""
+        """Reads the priors of the library, or of another file."""
         stored = json.loads(path.read_text("utf-8"))["weights"]
         return cls({kind: {name: tuple(pair) for name, pair in named.items()} for kind, named in stored.items()})
 

@@ -1,4 +1,4 @@
-"""Evidence of names and of times: the memories that a question mentions, and those of the time in it.
+"""Evidence of names and of times: memories that a question mentions, and memories of a time that it names.
 
 Both are part of recall without feedback, next to the score of ``Plain``. Here they are separate features, so that
 feedback determines their weights.
@@ -75,7 +75,7 @@ class Mentions:
 
 
 class Times:
-    """The memories of the time in a question, and those whose text contains it.
+    """Memories of the time that a question names, and memories whose text names it.
 
     Args:
         corpus: the memories.

@@ -122,7 +122,7 @@ class RequestLog:
 
     @property
     def popular(self) -> Uses:
-        """The uses that count for popularity: those of one writer for one memory are bounded."""
+        """The uses that count for popularity. The sum for one writer and one memory is bounded."""
         return Uses(self._starts.view, self._rows.view, self._counted.view)
 
     def append(self, vector: Float32, words: WordList, rows: Int64, weights: Float32) -> None:

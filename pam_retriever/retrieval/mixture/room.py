@@ -10,7 +10,7 @@ from pam_retriever.types import Bools, Float32, Float64, Int64
 # (benchmarks/notes/use-tuning.md)
 MOST = 0.2
 STEEP = 3.0  # slope of a logistic function of the score without feedback, on the scale of its feature
-SUREST = 30.0  # log odds of a wish for a never-used memory, by the score without feedback
+SUREST = 30.0  # bound of the argument of that logistic function
 
 
 def make_room(scores: Float32, never: Bools, plain: Float32, starts: Int64) -> Float32:

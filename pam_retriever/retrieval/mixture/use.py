@@ -209,7 +209,7 @@ class ExpandedWords:
 
 
 class _Asked:
-    """The words of the requests that used a memory, as a field of it."""
+    """The words of the requests that used a memory, as a field of this memory."""
 
     def __init__(self, log: RequestLog) -> None:
         self._log = log
@@ -309,7 +309,7 @@ class UsedTogether:
         at, requests, weight = at[first], requests[first], weight[first]
         if half_life is not None:
             weight = weight * (0.5 ** ((len(self._log) - 1 - requests) / half_life)).astype(np.float32)
-        total = np.bincount(at, np.abs(weight), len(row)) + self.PRIOR  # uses that did not help are below 0
+        total = np.bincount(at, np.abs(weight), len(row)) + self.PRIOR  # uses that did not help are negative
         place, found, count = self._log.uses.expand(requests)
         source = at[place]
         other = found != row[source]

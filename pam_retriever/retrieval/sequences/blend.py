@@ -1,7 +1,7 @@
-"""Shares that are added up: one kind of evidence is enough to expect a memory (Jelinek and Mercer 1980).
+"""A weighted sum of shares as one feature: one kind of evidence suffices to expect a memory (Jelinek and Mercer 1980).
 
-A conditional logit multiplies what its features say, so that all must agree. What was touched of late comes again
-whatever followed the newest step, which a sum says and a product does not.
+A conditional logit multiplies the evidence of its features, so that all must agree. But a recently used memory may
+recur whatever followed the newest step before. A sum can express this, a product cannot.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ import numpy as np
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.types import Float32, Float64
 
-ROUNDS, STILL = 200, 1e-5  # of the fit, and the largest change of a part that ends it
-LEAST = 1e-3  # of what any memory has by chance: where nothing speaks for one, the logarithm stays a number
-WORTH = 10.0  # questions that the prior counts for
+ROUNDS, STILL = 200, 1e-5  # most iterations of the fit, which ends earlier if no weight changes by more than this
+LEAST = 1e-3  # added to each sum, so that its logarithm is finite; the share by chance is 1
+WORTH = 10.0  # number of questions whose weight the prior has
 
 
 def blended(columns: Float32, parts: Float64 | Float32) -> Float32:
-    """(P, F) the features: the shares, which are the last S columns (P, F - 1 + S), added up by their parts (S,)."""
+    """Returns the features (P, F): ``parts`` (S,) weight the sum of the last S of the ``columns`` (P, F - 1 + S)."""
     features, shares = np.split(columns, [columns.shape[1] - len(parts)], axis=1)
     total = shares @ parts.astype(np.float32) + np.float32(LEAST)
     return np.concatenate([features, np.log(total)[:, None]], axis=1)
 
 
 def chosen(choices: Choices, count: int) -> tuple[Float64, Float64]:
-    """(n, S) the shares of what was chosen, which are the last ``count`` columns, and (n,) how much each counts."""
+    """Returns the shares (n, S) of the chosen candidates, which are the last ``count`` columns, and weights (n,)."""
     at = np.flatnonzero(choices.target > 0)
     weight: Float64 = (choices.target[at] * choices.weight[choices.question[at]]).astype(float)
     return choices.features[at, -count:].astype(float), weight
 
 
 def fit_parts(shares: Float64, weight: Float64, prior: Float64) -> Float64:
-    """(S,) the part of each share, 1 in all, that makes what was chosen likeliest, near to the prior (S,).
+    """Returns the weights (S,), with sum 1, under which the chosen candidates are most likely, given the prior (S,).
 
-    By expectation and maximisation, which says how much of what was chosen each share stands for.
+    Uses expectation maximisation: each iteration divides every chosen candidate among the shares that explain it.
     """
     parts = prior
     for _ in range(ROUNDS):

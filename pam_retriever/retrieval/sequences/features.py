@@ -23,13 +23,13 @@ from pam_retriever.types import Bools, Float32, Float64, Int64
 FULL_BELOW = 512  # memories; for more, the evidence proposes candidates
 PROPOSED = 80  # by each source
 ALIKE, ALIKE_WIDTH, LOOKED_UP = 12, 0.1, 48  # experienced memories that look like the newest step
-UNSEEN = 0.1  # occurrences that a memory which was never experienced is taken to have
-FADING = 0.6  # of the steps that the mean of a question is taken of
+UNSEEN = 0.1  # assumed number of occurrences of a memory that was never experienced
+FADING = 0.6  # factor per earlier step, in the mean of the last steps
 STEPS_IN_MEAN = 3
 THROUGH, ONWARD_OF = 20, 200  # memories of a second step, and occurrences of each that are read
 
 CAME_WIDTH = 0.1  # of the kernel around each memory that came next
-HIDDEN = 0.2  # of the memories: ``fit`` hides this many, and where this many were never experienced, they count in full
+HIDDEN = 0.2  # share of the memories that ``fit`` hides; with this share of unexperienced memories, ``coverage`` is 0
 CONTENT = ("like_last", "like_steps", "like_change", "like_expected", "like_came")
 # sources whose strongest memories are candidates; the other sources cover the same memories
 PROPOSERS = (
@@ -58,9 +58,9 @@ SOURCES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("sum of shares", ("blend",)),
 )
 FEATURES = tuple(feature for _, features in SOURCES for feature in features)
-TIMES = ("came_latest", "came_before", "aligned", "after_earlier", "later", "around")  # numbers of times
-WEIGHED = ("neighbours_after", "neighbours_before", "second_step", "alike")  # by how near
-# what is added up, before it is weighed beside the features: see ``blend``
+TIMES = ("came_latest", "came_before", "aligned", "after_earlier", "later", "around")  # counts
+WEIGHED = ("neighbours_after", "neighbours_before", "second_step", "alike")  # weighted counts
+# the shares that ``blend`` sums to one feature
 SHARES = (
     "any",
     "popular",
@@ -133,8 +133,8 @@ class NextEvidence:
     def coverage(self) -> float:
         """The value, at most 0, to add to the score of a memory that was never experienced.
 
-        If few memories were never experienced, they are unlikely to come now. If many were not, together they are as
-        likely as the fifth that ``fit`` hides, however many there are.
+        If few memories were never experienced, they are unlikely to come next. If many were not, all of them together
+        have the probability of the fifth that ``fit`` hides, whatever their number.
         """
         never = 1 - min(self._graph.memories / self._memories, 1.0)
         odds = max(never / max(1 - never, 1e-9), 1e-3) / (HIDDEN / (1 - HIDDEN))
@@ -224,9 +224,9 @@ class NextEvidence:
     # ---- features
 
     def score(self, asked: Asked, pools: Pools) -> Float32:
-        """(P, F - 1 + S) the features of every candidate but the last, see ``SOURCES``, and its shares, see ``SHARES``.
+        """Returns (P, F - 1 + S): the features of each candidate except the last (``SOURCES``), and its ``SHARES``.
 
-        ``blend`` makes the last feature of the shares, which are in multiples of what any memory has by chance.
+        ``blend`` computes the last feature from the shares. A share of 1 is the share by chance.
         """
         count, row = len(asked.steps), pools.row
         raw = {name: pools.add_up(*found).astype(np.float64) for name, found in asked.found.items()}
@@ -261,7 +261,7 @@ class NextEvidence:
         times_here = (asked.steps.rows[pools.cue] == pools.row[:, None]).sum(axis=1)
         shares["own"] = times_here / np.maximum((asked.steps.rows >= 0).sum(axis=1), 1)[pools.cue]
         stands_for = self._stands_for(asked, pools)
-        for name in ("like_last", "like_steps"):  # a step is not what looks like it
+        for name in ("like_last", "like_steps"):  # a step is not a look-alike of itself
             alike = np.where(times_here > 0, -np.inf, columns[name] / CAME_WIDTH)
             shares[name] = _softmax(alike, pools, stands_for)
         both = [columns[name] for name in FEATURES[:-1]] + [shares[name] * scale for name in SHARES]
@@ -276,8 +276,8 @@ class NextEvidence:
     def _stands_for(self, asked: Asked, pools: Pools) -> Float64:
         """Returns the number (P,) of memories for which each candidate stands in a sum over all.
 
-        One that was looked up by its content stands for itself. The others are a sample of all others: an answer that
-        is not like the steps has the share of any memory then, however few candidates there are.
+        A candidate that was looked up by its content stands for itself. The others are a sample of all other memories.
+        So the share of an answer that is unlike the steps does not depend on the number of candidates.
         """
         count = len(asked.steps)
         query, row = np.repeat(np.arange(count), [len(rows) for rows in asked.near]), np.concatenate(asked.near)
@@ -311,7 +311,7 @@ def _like_one_of(came: Found, similar: AnnIndex, keys: Float32, pools: Pools, pl
 
 
 def _softmax(scores: Float64, pools: Pools, stands_for: Float64) -> Float64:
-    """(P,) the share of each candidate, which stands for this many (P,); 0 where all are at minus infinity."""
+    """Returns the share (P,) of each candidate, which stands for this many (P,); 0 if all scores are -inf."""
     best = np.maximum.reduceat(scores, pools.starts)[pools.cue]
     odds = np.exp(scores - np.where(np.isfinite(best), best, 0))
     share: Float64 = odds / np.maximum(np.add.reduceat(odds * stands_for, pools.starts), 1e-9)[pools.cue]

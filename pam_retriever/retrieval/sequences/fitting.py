@@ -22,12 +22,12 @@ from pam_retriever.retrieval.sequences.steps import LONGEST, LastSteps
 from pam_retriever.types import Bools, Float64, Int64, Times
 
 HELD_OUT = 0.2  # of all steps, the last ones
-ENOUGH, MOST_HELD_OUT = 200, 0.5  # moments, and at most this share: the end of a short experience is one period of it
+ENOUGH, MOST_HELD_OUT = 200, 0.5  # more than ``HELD_OUT`` until there are this many moments, and the largest share
 WHOLE = 0.5  # of the held-out part; a longer trajectory is cut
 QUESTIONS = 2_000
-LARGE, FEWER = 20_000, 400  # memories, from which on the questions get fewer, down to this many: each takes longer
-AT_ONCE = 20  # steps at most; where more have one time, it is the time of a stretch, and their order counts
-PARTS = 4  # of the held-out questions: each is judged by weights of those before it
+LARGE, FEWER = 20_000, 400  # with more memories each question takes longer, so fewer are asked, at least this many
+AT_ONCE = 20  # most simultaneous steps; if more share a time, the time is coarse, and their order counts
+PARTS = 4  # of the held-out questions: each is evaluated with weights fitted on the parts before it
 FEW = 5  # questions of a kind; with fewer the prior is used, and with fewer than 20 only its parts are fitted
 BATCH = 32  # questions at most, and at least four batches: each uses the experience before it, as recall does
 
@@ -58,7 +58,7 @@ class Questions:
 
 
 EvidenceOf = Callable[[int], NextEvidence]
-"""From how many steps had been experienced to what they say."""
+"""Returns the evidence from the first steps of experience, given their number."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def fit_next(
     Args:
         experienced: all of it.
         seed: of what is drawn.
-        prior: weights to stay near; None for those that come with the library.
+        prior: weights to stay near; None for the weights that come with the library.
     """
     prior = prior or NextMixture.prior()
     asked = held_out(experienced, seed)
@@ -126,9 +126,9 @@ class Held:
     """Held-out questions, and copies of every second one, over an experience without a fifth of the memories.
 
     Attributes:
-        known: those whose newest step was experienced, in at most one entry.
-        new: those whose was not.
-        count: how many there are, without copies.
+        known: questions whose newest step was experienced; a list of at most one entry.
+        new: all other questions; a list of at most one entry.
+        count: number of questions, without copies.
     """
 
     known: list[HeldOut]
@@ -168,11 +168,11 @@ def held_out(experienced: Experienced, seed: int) -> Held | None:
 
 @dataclass(frozen=True)
 class _Fit:
-    """Weights (F,) and parts (S,) for a kind of question.
+    """Weights (F,) of the features, and weights (S,) of the shares, for one kind of question.
 
     Attributes:
         fitted: whether any of them was fitted here.
-        worths: of each source; nothing where only parts were fitted.
+        worths: of each source; empty if only the weights of the shares were fitted.
     """
 
     weights: Float64
@@ -183,7 +183,7 @@ class _Fit:
 
 
 def _fit(asked: list[HeldOut], prior: NextMixture, kind: int, seed: int) -> _Fit:
-    """The weights for one kind of question; the prior where there are too few."""
+    """Returns the weights for one kind of question; the prior if there are too few questions."""
     weights, parts = prior.weights[kind].astype(float), prior.parts[kind].astype(float)
     every = asked[0] if asked else None
     questions = 0 if every is None else int(every.natural.sum())
@@ -199,12 +199,12 @@ def _fit(asked: list[HeldOut], prior: NextMixture, kind: int, seed: int) -> _Fit
 
 
 def added_up(asked: HeldOut, parts: Float64) -> HeldOut:
-    """The same with the features that the weights are of: the shares are added up."""
+    """Returns the same questions, with ``parts`` (S,) summing the shares to the last feature; see ``blend``."""
     return replace(asked, choices=replace(asked.choices, features=blended(asked.choices.features, parts)))
 
 
 def _ask_all(evidence_of: EvidenceOf, held: Questions, part: Int64, natural: bool) -> tuple[list[HeldOut], ...]:
-    """The questions whose newest step was experienced, and the others.
+    """Returns the questions whose newest step was experienced, and the others.
 
     The questions are asked in order, in batches, each with the experience before its first question, as in use.
     """
@@ -238,7 +238,7 @@ def _cut(trajectory: Int64, share: float) -> int:
 
 
 def _questions(experienced: Experienced, begins: Int64, random: np.random.Generator) -> Questions:
-    """Returns those of some moments that have a step before them in their trajectory, at most 2,000, in order.
+    """Returns the moments that have a step before them in their trajectory, at most 2,000, in order.
 
     Args:
         experienced: all of the experience.
@@ -283,6 +283,6 @@ def _ask(evidence: NextEvidence, questions: Questions, part: Int64, natural: boo
     count, sizes = len(questions), np.array([len(rows) for rows in questions.came])
     query = np.repeat(np.arange(count), sizes)
     target = pools.add_up(query, np.concatenate(questions.came), (1 / sizes[query]).astype(np.float32))
-    offset = np.float32(evidence.coverage) * features[:, FEATURES.index("never")]  # as it is answered
+    offset = np.float32(evidence.coverage) * features[:, FEATURES.index("never")]  # as in recall
     choices = Choices(features, pools.starts, target, np.ones(count, np.float32), offset)
     return HeldOut(choices, pools.row, reached, sizes.astype(float), part, np.full(count, natural))

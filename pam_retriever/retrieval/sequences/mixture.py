@@ -28,8 +28,8 @@ class NextMixture:
     """Weights of the features for each kind of question, and the calibration of the scores.
 
     Attributes:
-        weights: (2, F) one row a kind.
-        parts: (2, S) of the shares that are added up, 1 in all of each kind; see ``blend``.
+        weights: (2, F) one row per kind.
+        parts: (2, S) the weights of the shares that ``blend`` sums; 1 in total for each kind.
         calibration: for each kind, of probabilities among the candidates.
         fitted: for each kind, whether its weights or parts were fitted here. Priors cannot say how predictable this
             experience is.
@@ -41,7 +41,7 @@ class NextMixture:
     fitted: tuple[bool, ...] = (True,) * len(KINDS)
 
     def score(self, columns: Float32, pools: Pools, known: Bools, coverage: float) -> Float32:
-        """(P,) the score of each pair.
+        """Returns the score (P,) of each pair.
 
         Args:
             columns: (P, F - 1 + S), see ``NextEvidence.score``.
@@ -65,7 +65,7 @@ class NextMixture:
             scores: (P,) from ``score``.
             pools: the candidates.
             known: (Q,) whether the newest step was experienced.
-            followers: what came after the last step, the last two and so on, and how often.
+            followers: the memories that came after the last step, after the last two and so on, with counts.
             never: (P,) candidates that were never experienced.
         """
         share, kind = softmax(scores, pools.starts), _kind(known)[pools.cue]
@@ -91,10 +91,10 @@ class NextMixture:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, object]) -> NextMixture | None:
-        """Reads the output of ``to_dict``; None if its features are those of another version.
+        """Reads the output of ``to_dict``; None if another version with other features wrote it.
 
         Raises:
-            InvalidInput: this is no such output.
+            InvalidInput: ``stored`` is not such an output.
         """
         text = json.loads(json.dumps(stored))
         try:
@@ -114,10 +114,10 @@ class NextMixture:
 
     @classmethod
     def prior(cls) -> NextMixture:
-        """The weights before there is enough to fit: the shares are added up, by parts of other data, and nothing else.
+        """Returns weights for an experience that is too small to fit: only the sum of shares counts.
 
-        What multiplies evidence holds for one kind of data, what adds it up for most: see
-        ``benchmarks/priors/fit_next_priors.py``.
+        The weights of the sum come from other data, and suit most data. The weights of the other features do not:
+        see ``benchmarks/priors/fit_next_priors.py``.
         """
         stored = json.loads(PRIOR.read_text("utf-8"))["parts"]
         parts = np.array([[stored[kind].get(name, 0.0) for name in SHARES] for kind in KINDS], np.float32)
@@ -135,10 +135,10 @@ def _kind(known: Bools) -> Int64:
 
 
 def _within_what_is_open(share: Float32, pools: Pools, followers: Found, never: Bools) -> Float32:
-    """(P,) the shares, those of memories that were never experienced at most what the newest step leaves open.
+    """Returns the shares (P,), bounded for memories that were never experienced.
 
-    After n occurrences with t different followers, that is t / (n + t) (Witten and Bell 1991), however many
-    memories were never experienced: ``fit`` hides a fifth, and nearly all may be.
+    After n occurrences of the newest step with t different followers, all of them together get at most t / (n + t)
+    (Witten and Bell 1991). ``fit`` hides a fifth of the memories, but nearly all may lack experience.
     """
     queries = len(pools.starts)
     times = np.bincount(followers[0], followers[2], queries)

@@ -16,7 +16,7 @@ FEATURES = tuple(f"recent_{round(life)}" for life in HALF_LIVES)
 class Recency:
     """The last steps of all experience, stored or in the question.
 
-    A share at each of several paces: ``blend`` adds up as much of each as what was held out asks for.
+    Computes one share per half-life. ``blend`` sums them with weights that are fitted on held-out experience.
 
     Args:
         history: (S,) the memories of the stored steps, the newest last; -1 for none.
@@ -31,7 +31,7 @@ class Recency:
         self._until = self._before(history) if steps.until is None else steps.until
 
     def columns(self, pools: Pools) -> dict[str, Float64]:
-        """(P,) the share of each candidate, by pace."""
+        """Returns the share (P,) of each candidate, by half-life."""
         stored, own = self._faded(pools), 0.5 ** (np.arange(self._rows.shape[1])[:, None] / np.array(HALF_LIVES))
         found = (self._rows[pools.cue] == pools.row[:, None]).astype(float) @ own + stored[:, 1]
         total = ((self._rows >= 0).astype(float) @ own)[pools.cue] + stored[:, 0]

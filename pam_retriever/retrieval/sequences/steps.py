@@ -48,7 +48,7 @@ def read_steps(view: View, asked: Sequence[Sequence[str | Float32]], among: Rows
 
     Args:
         view: of an index with memories.
-        asked: Q trajectories, the newest step last: each step an id, or a vector (d,). None is empty.
+        asked: Q trajectories, the newest step last: each step an id, or a vector (d,). No trajectory is empty.
         among: sorted rows of the memories that a step may be or be completed to; None for all.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Counts of what followed the last steps of trajectories in earlier experience."""
+"""Counts the memories that followed the last steps of trajectories in earlier experience."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def onward(graph: CooccurrenceGraph, seeds: Found, latest: int, allowed: Rows | 
 
 
 def session_neighbours(graph: CooccurrenceGraph, occurrences: Occurrences, queries: int) -> tuple[Found, Found]:
-    """Returns what followed, and what preceded, in the sessions most similar to each question.
+    """Returns the memories that followed, and that preceded, in the sessions most similar to each question.
 
     As in VSKNN (Ludewig and Jannach 2018) and STAN (Garg et al. 2019), the weight of a session grows with the shared
     steps, more for rare and new steps. The weight of a memory falls with the distance from the newest shared step.
