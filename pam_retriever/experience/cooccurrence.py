@@ -1,6 +1,7 @@
 """Step 2: windowed temporal co-occurrence (Dury, section 3.4).
 
-Two memories are associates when some trajectory holds them at most ``window`` positions apart.
+Two memories are associates if some trajectory contains them at most ``window`` positions apart. Each such co-occurrence
+is a meeting.
 The result is a sparse symmetric matrix in CSR form, built by array operations.
 """
 
@@ -15,7 +16,7 @@ from pam_retriever.experience.weighting import LinkWeights
 from pam_retriever.types import Float32, Int64
 
 Links = tuple[Int64, Int64, Float32]
-"""Three arrays (E,), one entry a link: an index into the rows that were asked for; a row; how much it counts."""
+"""Three arrays (E,), one entry per link: an index into the requested rows, the linked row, and its weight."""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from pam_retriever.validation import check_id, check_ids, check_metadatas, check
 Used = Sequence[str] | Mapping[str, float]
 MIXTURE = "mixture"  # the setting with the weights of the evidence
 POPULARITY = "popularity"  # the setting with the bound on popularity:
-WRITER = "session"  # the default metadata key for the author of a request, and
-MOST_OF_ONE = 3.0  # the default number of uses that one author adds to the popularity of a memory
+WRITER = "session"  # the default metadata key for the author of a request
+MOST_OF_ONE = 3.0  # the default bound on the uses that one author adds to the popularity of a memory
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ class CooccurrenceGraph:
         return graph
 
     def reversed(self) -> CooccurrenceGraph:
-        """Returns the same experience in the other direction; without a direction itself."""
+        """Returns the same experience in the opposite direction; without a direction the same graph."""
         return self if self.direction is None else self.towards("before" if self.direction == "after" else "after")
 
     def steps(self) -> tuple[Int64, Int64, Int64, Float32]:
@@ -198,7 +198,7 @@ class CooccurrenceGraph:
         Args:
             rows: (R,) memories; -1 has no links.
             window: tau, the largest distance between linked memories.
-            familiarity: the scale that lowers the weight of pairs that met by chance.
+            familiarity: the scale that lowers the weight of pairs that co-occur by chance.
             weights: the weight of a meeting; None for 1 / distance.
 
         Returns:
@@ -216,7 +216,7 @@ class CooccurrenceGraph:
         return pair, other, weight
 
     def sides(self, rows: Int64, window: int) -> tuple[Int64, Int64, Float32, Float32]:
-        """As ``of``, each meeting by itself, both ways: what it weighs in the direction of this graph, and at all."""
+        """Like ``of``, with one entry per meeting: its weight in the direction of the graph, and in any direction."""
         owner, linked, offset, salience = self._meetings(*self._occurrences(rows), window, None)
         weight: Float32 = LinkWeights.inverse(window).of(offset, *salience).astype(np.float32)
         return owner, linked, weight * (offset > 0 if self.direction == "after" else offset < 0), weight
@@ -292,7 +292,7 @@ class CooccurrenceGraph:
     def _meetings(
         self, owner: Int64, at: Int64, window: int, direction: Direction | None
     ) -> tuple[Int64, Int64, Int64, tuple[Float32, Float32]]:
-        """Every meeting within the window of the steps ``at``: whose, with what, how much later, both saliences."""
+        """Returns every meeting in the window of the steps ``at``: owner, linked memory, offset and both saliences."""
         place = self._around(at, window)  # (occurrences, 2 tau)
         inside = place >= 0
         offset = self._position[place] - self._position[at][:, None]
@@ -363,7 +363,7 @@ def _salience(salience: Float32 | None, rows: Int64) -> Float32:
 
 
 def walk(links_of: Callable[[Int64], Links], seeds: Links) -> Links:
-    """One step of a random walk: spreads the mass of the seeds of each query (sum 1) along their strongest links.
+    """Makes one step of a random walk: spreads the mass of each query's seeds (sum 1) along their strongest links.
 
     Args:
         links_of: returns the links of rows (R,).

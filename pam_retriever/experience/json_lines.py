@@ -29,10 +29,10 @@ STANDARD_INPUT = Path("-")
 
 @dataclass(frozen=True)
 class Fields:
-    """The meaning of keys in an event. All other keys are metadata, and so are session and time.
+    """The names of keys with a meaning in an event. All other keys are metadata, and so are session and time.
 
-    A line with ``used`` is a request: ids of the events that served it, or weights by id. ``unused`` did not help.
-    Without a ``session`` (an empty name) events are memories alone.
+    A line with ``used`` is a request. ``used`` lists the ids of the events that served it, or weights by id. ``unused``
+    lists the ids of events that did not help. With an empty name for ``session``, events are memories without sessions.
     """
 
     id: str = "id"
@@ -156,7 +156,7 @@ class EventLog:
         """Checks the whole file.
 
         Raises:
-            InvalidInput: a line is no event, or does not fit those before it. The message names the line.
+            InvalidInput: a line is no event, or does not fit the lines before it. The message names the line.
         """
         first: _Kind | None = None
         counts, dated, ids = Counter[bool](), True, set[tuple[bool, str]]()
@@ -240,7 +240,7 @@ def _length(vector: Any) -> int:
 
 
 def _compare(event: _Kind, first: _Kind) -> None:
-    """Refuses an event that has a field which the first one lacks, or lacks one of its fields."""
+    """Refuses an event that does not have the same fields as the first event."""
     for what, has, had in (
         ("a vector", event.dim is not None, first.dim is not None),
         ("a time", event.timed, first.timed),
@@ -336,12 +336,12 @@ def _digest(event: dict[str, Any]) -> str:
     try:
         canonical = json.dumps(event, sort_keys=True, allow_nan=False).encode()
     except ValueError as error:
-        raise ValueError("it holds NaN, or a number beyond those of a double") from error
+        raise ValueError("it holds NaN, or a number outside the range of a double") from error
     return hashlib.blake2b(canonical, digest_size=NAME_BYTES).hexdigest()
 
 
 def _id(given: Any, where: str, digest: str, seen: Counter[str]) -> str:
-    """Returns the id of an event: its own, or one from its contents."""
+    """Returns the given id of an event, or an id from the digest of its contents."""
     if given is None:
         seen[digest] += 1
         return digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"

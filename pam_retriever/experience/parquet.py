@@ -38,13 +38,13 @@ def read_parquet(
     Args:
         source: a Parquet file, a folder or a list of them, or a ``pyarrow`` table, dataset or record batch reader.
         trajectory: column with the id of the trajectory.
-        ids: column with ids of memories that are in the index; or
+        ids: column with ids of memories that are in the index. Give either this or ``vectors``.
         vectors: column with new states, lists of d numbers.
         timestamps: column with numbers that never fall within a trajectory.
         salience: column with numbers of at least 0.
 
     Yields:
-        The trajectories; those of a single state are skipped.
+        The trajectories with at least two states; others are skipped.
 
     Raises:
         MissingExtra: pyarrow is not installed.
@@ -108,7 +108,7 @@ def _trajectories(batches: Iterator[Any], named: dict[str, str]) -> Iterator[Tra
 
 def _column(column: Any, what: str, name: str) -> np.ndarray[Any, Any]:
     if column.null_count:
-        raise InvalidInput(f"The column {name!r} holds {column.null_count} nulls.", "a value a row", "Leave them out.")
+        raise InvalidInput(f"The column {name!r} holds {column.null_count} nulls.", "no nulls", "Leave them out.")
     if what != "vectors":
         found: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=False)
         return found

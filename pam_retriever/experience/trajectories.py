@@ -30,7 +30,7 @@ class Episode:
 
     Attributes:
         id: of the trajectory.
-        ids: T ids of memories; those of new vectors are "<trajectory id>/<position>".
+        ids: T ids of memories; the id of a new vector is "<trajectory id>/<position>".
         vectors: (T, dim) float32 to add with these ids, or None for stored memories.
         timestamps: T floats that never fall, or None.
         salience: T finite floats >= 0, or None.

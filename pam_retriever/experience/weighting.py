@@ -1,7 +1,7 @@
 """The weight of an association: its salience, and its excess over meetings by chance (Dury 3.4, 3.8).
 
-For two memories that occur everywhere, many meetings mean nothing. The baseline is the expected number of meetings of
-the two in a shuffled stream, given the running count of each.
+A meeting is a co-occurrence within the window. Two memories that occur everywhere meet often by chance. The baseline is
+the expected number of meetings of the two in a shuffled stream, given the running count of each.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pam_retriever.types import Familiarity, Float32, Int64, Times
 if TYPE_CHECKING:
     from pam_retriever.experience.cooccurrence import Associations, Experience
 
-MET = np.float32(1e-3)  # least weight of an association, for pairs that met by chance
+MET = np.float32(1e-3)  # smallest factor of an association, for pairs that co-occur by chance
 
 
 @dataclass(frozen=True)
 class LinkWeights:
-    """The weight of a meeting by its offset: how many positions later or earlier the other memory came.
+    """The weight of a meeting by its offset: the number of positions by which the other memory came later or earlier.
 
     Attributes:
         after: (window,) for memories 1, 2, ... positions later.
@@ -34,7 +34,7 @@ class LinkWeights:
     before: tuple[float, ...]
 
     @classmethod
-    @cache  # every query asks for it
+    @cache  # every query needs it
     def inverse(cls, window: int) -> LinkWeights:
         """Returns 1 / distance in both directions."""
         weights = tuple(1 / distance for distance in range(1, window + 1))
@@ -48,7 +48,7 @@ class LinkWeights:
         """Returns the weights (n,) of meetings, times the geometric mean of the salience of the two steps.
 
         Args:
-            offset: (n,) how many positions later the other came, from -window to window.
+            offset: (n,) the number of positions by which the other step came later, from -window to window.
             one: (n,) the salience of the first step.
             other: (n,) the salience of the second step.
         """
@@ -59,8 +59,8 @@ class LinkWeights:
 def running_counts(experience: Experience, memories: int, half_life: float | None = None) -> Float32:
     """Returns how often each memory was experienced, with lower weight for older steps.
 
-    It is a running average in closed form: every step multiplies all counts by 0.5 ** (1 / half_life), and adds 1 to
-    that of its memory.
+    The counts are a running average in closed form: every step multiplies all counts by 0.5 ** (1 / half_life), and
+    adds 1 to the count of its memory.
 
     Args:
         experience: the steps, in order.
@@ -78,8 +78,8 @@ def running_counts(experience: Experience, memories: int, half_life: float | Non
 def expected_meetings(one: Float32, other: Float32, steps: float, window: int) -> Float32:
     """Returns the expected number of meetings of two memories in a shuffled stream.
 
-    Each step of the one has ``2 * window`` positions near it. Each position holds the other with its frequency in the
-    stream.
+    Each step of the first memory has ``2 * window`` positions near it. The probability that such a position holds the
+    second memory is its frequency in the stream.
 
     Args:
         one: (E,) count of the first memory of each pair.
@@ -102,9 +102,9 @@ def unfamiliarity(
         other: (E,) count of the second.
         steps: number of all steps.
         window: tau.
-        scale: "difference" is the paper's: the share of the meetings above the expected ones. "log" is pointwise mutual
-            information, divided by its maximum (two memories experienced once, together): 1 for such a pair, 0 for
-            chance. "none": all 1.
+        scale: "difference" is the scale of the paper: the share of the meetings above their expected number. "log" is
+            pointwise mutual information, divided by its maximum (two memories experienced once, together): 1 for such
+            a pair, 0 for chance. "none": all 1.
 
     Returns:
         The factors. If every memory was experienced once, they are exactly 1.
@@ -121,7 +121,7 @@ def unfamiliarity(
 def above_chance(
     meetings: Float32, one: Float32, other: Float32, steps: float, window: int, scale: Familiarity
 ) -> Float32:
-    """Like ``unfamiliarity``, but above 0 on the scales other than "none": a pair that met stays linked."""
+    """Like ``unfamiliarity``, but at least ``MET`` on scales other than "none", so that each pair stays linked."""
     if scale == "none":
         return np.ones(len(meetings), np.float32)
     above: Float32 = np.maximum(unfamiliarity(meetings, one, other, steps, window, scale), MET)

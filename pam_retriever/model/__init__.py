@@ -1,1 +1,1 @@
-"""The learnt model: the predictor, the episode embeddings, and the keys made of both."""
+"""The learnt model: the predictor, the episode embeddings, and the keys that consist of both."""

@@ -1,10 +1,10 @@
 """Episode embeddings: for every experienced memory a learnt vector, stored in a table.
 
 The predictor f computes associates from p, so it also answers for a cue that was never seen. But no function of p says
-in which experience a memory took part. So each memory has a vector of its own, trained to lie near those of its
+in which experience a memory took part. So each memory has a separate vector, trained to lie near the vectors of its
 associates, as in word2vec (Mikolov et al. 2013) and item2vec (Barkan and Koenigstein 2016). The table needs no network,
-is learnt in a few passes, and learning new memories does not change old ones. ``training/embedding_table.py`` learns
-it.
+and is learnt in a few passes. Learning new memories does not change old vectors. ``training/embedding_table.py`` trains
+the table.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class EpisodeEmbeddings:
 
 
 def with_codes(predicted: Float32, codes: Float32) -> Float32:
-    """Returns association vectors (n, d + code), whose f is filled in, with these embeddings (n, code)."""
+    """Returns association vectors (n, d + code): f from ``predicted``, and the embeddings ``codes`` (n, code)."""
     if codes.shape[1]:
         predicted[:, -codes.shape[1] :] = codes
     return predicted

@@ -115,7 +115,7 @@ class PredictorWeights:
 
 
 def gelu(x: Float32) -> Float32:
-    """Computes x * Phi(x) in place, Phi the normal distribution (Hendrycks and Gimpel 2016), for a contiguous array."""
+    """Replaces contiguous x by x * Phi(x), with the normal distribution function Phi (Hendrycks and Gimpel 2016)."""
     for part in _chunks(x.reshape(-1)):
         size = np.abs(part)
         z = size * np.float32(math.sqrt(0.5))

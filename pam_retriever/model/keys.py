@@ -1,4 +1,4 @@
-"""Step 6: one key [p ; f(p) ; e(p)] per memory. The query vector selects the question.
+"""Step 6: one key [p ; f(p) ; e(p)] per memory. The query vector weights the channels.
 
 q is the cue, f the predictor, and e the episode code. All have unit length; e is 0 for a memory without experience.
 Each channel is an inner product with the key:
@@ -33,7 +33,7 @@ class Channels:
     """Weights of the five channels; finite, not negative, not all zero.
 
     Raises:
-        InvalidInput: the weights are others.
+        InvalidInput: the weights are not of this kind.
     """
 
     similarity: float = 0.0
@@ -65,9 +65,8 @@ class Channels:
 
 CHANNELS = ("similarity", "forward", "reverse", "mutual", "episode")
 
-# With default weights, "association" uses those that ``fit`` found (trust.py), or these
-# before a fit. hybrid: the similarity of a vector store plus the
-# two channels that help text retrieval.
+# By default "association" uses the weights that ``fit`` calibrated, or these without a calibration.
+# "hybrid" is the similarity of a vector store plus the two channels that help text retrieval.
 MODES: dict[str, Channels] = {
     "association": Channels(forward=0.25, reverse=0.25, mutual=0.5, episode=4.0),
     "similarity": Channels(similarity=1.0),

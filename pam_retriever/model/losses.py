@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 
 def info_nce(predicted: Tensor, associates: Tensor, temperature: float) -> Tensor:
-    """The paper's loss: InfoNCE over cosine similarity, in-batch negatives (Dury 4.3).
+    """Returns the paper's loss: InfoNCE over cosine similarity, with in-batch negatives (Dury 4.3).
 
     Args:
         predicted: (B, d) f of the anchors.
@@ -28,7 +28,7 @@ def info_nce(predicted: Tensor, associates: Tensor, temperature: float) -> Tenso
 def multi_positive_info_nce(
     logits: Tensor, rows: Tensor, columns: Tensor, weights: Tensor, bank_size: int, own: Tensor | None = None
 ) -> Tensor:
-    """InfoNCE with every associate as a positive, each against all memories that are no associates.
+    """Returns InfoNCE with every associate as a positive, each against all memories that are no associates.
 
     For a positive with score s the term is softplus(log(1 + memories / batch * sum(exp(negatives))) - s). This is the
     cross-entropy of choosing the positive among all memories; the batch is a sample of the negatives. The 1 is a

@@ -147,7 +147,7 @@ def widen(predictor: Predictor, hidden: int, generator: torch.Generator | None =
 class _Linear(nn.Linear):
     """A layer without torch's own initialisation, which would use the global random generator.
 
-    ``torch.nn.utils.skip_init`` does the same, but imports sympy, which takes longer than many a fit.
+    ``torch.nn.utils.skip_init`` does the same, but imports sympy, which takes longer than many fits.
     """
 
     def reset_parameters(self) -> None:

@@ -25,7 +25,7 @@ UNTESTED = ScoringWeights((8.0, 12.0, 4.0, 0.0, 0.0), (0.4, 0.3, 0.2, 0.1), (1.0
 PARTS = ("weights", "mixture", "calibration", "appearance", "background")
 
 
-@lru_cache(maxsize=64)  # every query asks for those of its index
+@lru_cache(maxsize=64)  # every query needs the weights of its index
 def channels_of(regime: ScoringWeights) -> Channels:
     """Returns the weights of a calibration by name."""
     return Channels(**dict(zip(CHANNELS, regime.weights, strict=True)))
@@ -37,9 +37,9 @@ def confidence(regime: ScoringWeights, share: Float32, lead: Float32) -> Float32
     Args:
         regime: the weights.
         share: (E,) share of the memory in the score.
-        lead: (E,) the log odds of the best memory for the same cue by the channels, above those of the 64th. It is
-            large for a cue that others predict, small for one that the predictor never saw. The same share says more
-            for the former.
+        lead: (E,) the log odds of the best memory for the same cue by the channels, minus the log odds of the 64th
+            memory. The lead is large for a cue that others predict, and small for a cue that the predictor never saw.
+            The same share is stronger evidence with a large lead.
     """
     slope, intercept, steeper, higher = (*regime.calibration, 0.0, 0.0)[:4]  # the last two were not always fitted
     odds = np.maximum(slope + steeper * lead, 0) * np.log(share + SMALLEST) + intercept + higher * lead
@@ -61,7 +61,7 @@ def look_alike_mass(cosine: Float32, counts: Float32) -> Float32:
 
 
 def first(counts: Float32, most: int) -> Float32:
-    """Cuts the ``counts`` (Q, n) of memories, best first, so that those of each cue sum to ``most`` at most."""
+    """Cuts the ``counts`` (Q, n) of memories, best first, so that the sum for each cue is at most ``most``."""
     before = np.cumsum(counts, axis=1) - counts
     cut: Float32 = np.clip(most - before, 0, counts)
     return cut

@@ -39,8 +39,8 @@ from pam_retriever.training.optimizers import LBFGS
 from pam_retriever.types import Bools, Float32, Int64, ScoringWeights
 
 SAMPLE_CUES, SAMPLE_MEMORIES = 200, 10_000
-MOST_MEMORIES = 50_000  # for the confidence
-HIDDEN = 2.0  # weight of a cue that training left out altogether: what is added after a fit is such a cue
+MOST_MEMORIES = 50_000  # size of the sample for the confidence
+HIDDEN = 2.0  # weight of a cue that training left out completely, as a memory that is added after a fit
 LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 200.0  # of a channel
 RIDGE = 0.25  # of the confidence, where a cue counts as one observation: its hits are not independent
 
@@ -65,7 +65,7 @@ class Memories:
 
     @property
     def each(self) -> float:
-        """How many memories of the index each represents."""
+        """The number of memories of the index that each of these represents."""
         return max(self.total / len(self.vectors), 1.0)
 
 
@@ -102,7 +102,7 @@ def fit_scoring_weights(
         cues: (Q,) positions of cues for the fit; at most 200 with links are used.
         targets: (M,) mask of the memories with useful association vectors.
         random: for the sample.
-        hidden: (M,) mask of the memories that training left out altogether; None for none.
+        hidden: (M,) mask of the memories that training left out completely; None for none.
 
     Returns:
         The weights; the defaults if no cue has a link.
@@ -139,7 +139,7 @@ def _calibrate(
 ) -> tuple[float, ...]:
     """Returns the calibration of the confidence.
 
-    Its sample is larger: what a memory's rivals are, and which memories are found best, depends on how many there are.
+    Its sample is larger, because the ranking of a memory depends on the number of its competitors.
     """
     logits = sample.x @ weights
     mixed = np.tensordot(mixture, _parts(known, sample, logits), axes=1)
@@ -291,7 +291,7 @@ def fit_confidence(shares: Float32, lead: Float32, label: Bools, times: Float32)
 
     Args:
         shares: (Q, n) shares of the best memories of each cue.
-        lead: (Q,) of the best memory; see ``confidence``. It changes slope and intercept.
+        lead: (Q,) the lead of the best memory; see ``confidence``. It changes slope and intercept.
         label: (Q, n) whether the memory was experienced with the cue.
         times: (Q, n) number of memories that each represents.
 

@@ -89,9 +89,9 @@ class FitConfig:
             calibrate the channels for cues that training never saw.
         learning_rate: the peak; it falls along a cosine to ``final_learning_rate``. 6e-3 suits residual layers.
         final_learning_rate: at the end.
-        code_learning_rate: the peak for the codes in batches of 1,000; in smaller ones less, by the square root. At a
-            higher rate codes end far from where they began, near to the memories around them, and an inverted file
-            (IVF) finds fewer of them.
+        code_learning_rate: the peak for the codes in batches of 1,000; it falls with the square root of the batch size.
+            At a higher rate codes end far from their start values, which are near to the memories around them. Then an
+            inverted file (IVF) finds fewer of them.
         warmup: share of the training over which the learning rate rises linearly.
         beta2: of AdamW: decay of the second moment.
         weight_decay: of AdamW.

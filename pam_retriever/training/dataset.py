@@ -76,7 +76,7 @@ def gather(
         episodes: the new ones.
         dim: d.
         learnt_to: which steps are new.
-        numbers: of the stored trajectories that episodes begin with, by id.
+        numbers: numbers, by id, of the stored trajectories whose steps episodes begin with.
     """
     known = check_known(database, episodes)
     stored, vectors = database.memories.all_vectors(dim)
@@ -165,7 +165,7 @@ def _check_order(group_by: str, value: object, key: str, found: list[Grouped], c
 
 
 def _sortable(column: list[object]) -> tuple[bool, object]:
-    """Returns a sort key for values of any kind; mixed kinds are refused afterwards."""
+    """Returns a sort key for values of any kind. A later check rejects mixed kinds."""
     _, _, kind, order = column
     if kind == "text":
         return True, order

@@ -103,7 +103,7 @@ class _Gathered(torch.autograd.Function):
 
 
 def _timed_mean(together: Together, bucket: Any) -> Any:
-    """DDP's own mean of gradients, with its duration measured."""
+    """Computes DDP's mean of gradients, and measures its duration."""
     started, gradients = time.perf_counter(), bucket.buffer().div_(dist.get_world_size())
     together.bytes += gradients.nbytes
     sent = dist.all_reduce(gradients, async_op=True).get_future()

@@ -1,4 +1,4 @@
-"""The episode embeddings during training: a table with its own optimiser."""
+"""The episode embeddings during training: a table with a separate optimiser."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ FORGETS = 0.9  # decay of the mean square gradient of a row
 class EmbeddingTable:
     """The episode embeddings of M memories in training.
 
-    The optimiser is Adam without momentum and with one second moment a row (as in Adagrad's row-wise form,
-    common in recommender systems): a step changes only the rows of its batch.
+    The optimiser is Adam without momentum and with one second moment per row, like the row-wise Adagrad of recommender
+    systems. A step changes only the rows of its batch.
 
     Args:
         values: (M, code) start values; zeros for a memory without an embedding. Changed in place.
@@ -46,7 +46,7 @@ class EmbeddingTable:
 
     @classmethod
     def on_disk(cls, memories: int, code: int) -> EmbeddingTable:
-        """Returns zeros of this shape in a temporary file, which the system need not hold in memory."""
+        """Returns zeros of this shape in a temporary file, so that they need not fit into memory."""
         if not code:
             return cls(np.zeros((memories, 0), np.float32))
         with TemporaryFile() as file:
@@ -91,7 +91,7 @@ class EmbeddingTable:
 
     @torch.no_grad()
     def learn(self, learning_rate: float) -> None:
-        """Makes one step of the rows requested last, after the backward pass of their loss."""
+        """Makes one optimiser step for the rows of the last ``ask``, after the backward pass of their loss."""
         if self._asked is None:
             return
         (rows, codes, moves), self._asked = self._asked, None

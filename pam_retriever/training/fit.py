@@ -39,7 +39,7 @@ class _Prepared:
     learnt_to: int
 
 
-# independent of the caller's mode, or of an interrupt before
+# independent of the caller's inference mode, and of a mode that an earlier interrupt left
 @torch.inference_mode(mode=False)
 @torch.enable_grad()
 def learn(
@@ -51,7 +51,7 @@ def learn(
     config: FitConfig,
     request: TrainingRequest,
 ) -> FitReport:
-    """Learns from given and stored experience; see ``PredictiveAssociativeIndex.fit``. Only one at a time."""
+    """Learns from given and stored experience; see ``PredictiveAssociativeIndex.fit``. Calls may not overlap."""
     with lock.shared():
         if first_process():
             store.database.check_writable()
@@ -130,7 +130,7 @@ def _start(store: Store, config: FitConfig, window: int) -> Start | None:
 
 
 def switch_over(store: Store, lock: ReadWriteLock, learnt: Learnt, episodes: list[Episode], learnt_to: int) -> None:
-    """Commits the new weights to the store, which answers meanwhile, except at the end."""
+    """Commits the new weights to the store. The store answers queries meanwhile, except at the end."""
     with lock.shared():
         rebuild = store.begin_rebuild(learnt_to)
     try:

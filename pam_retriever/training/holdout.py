@@ -22,13 +22,13 @@ ENDS = 0.9  # of the training; the held-out memories are learnt after that
 class Holdout:
     """Memories of the first shard that are not cues in the first nine tenths of the training.
 
-    Half of them are only targets, half are left out completely: the two ways in which a cue can be new. The channels'
-    results on them calibrate recall for unseen cues.
+    Half of them are only targets, and half are left out completely. These are the two ways in which a cue can be new.
+    The channels' results on these memories calibrate recall for unseen cues.
 
     Args:
         shard: the first shard.
         associations: of the shard, with the weights of recall.
-        objective: over the shard. Memories that it never uses as a cue are no cues of the calibration either.
+        objective: over the shard. Memories that it never uses as cues are not used as cues of the calibration.
         config: with the number to hold out.
         shards: for random generators, and the number of memories.
         calibration: of an earlier training; if given, none are held out.

@@ -1,4 +1,4 @@
-"""Finds the experience that a ``fit`` has to learn: given or stored. Needs no torch."""
+"""Finds the given and stored experience that a ``fit`` must learn. Needs no torch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Source:
     """The experience given to a ``fit``.
 
     Attributes:
-        trajectories: new ones.
+        trajectories: the new trajectories.
         group_by: metadata key that groups stored memories to trajectories; not with ``trajectories``.
         order_by: metadata keys that order a group.
         buffer: largest number of steps in memory; None for all, unless ``checkpoint`` or ``stream``.
@@ -44,7 +44,7 @@ class Source:
     from_scratch: bool = False
 
     def __post_init__(self) -> None:
-        """Refuses arguments that are no source, or contradict each other."""
+        """Refuses invalid arguments, and arguments that contradict each other."""
         check_flag("from_scratch", self.from_scratch)
         if self.trajectories is not None and self.group_by is not None:
             raise InvalidInput("Got both trajectories and group_by.", "one of them", "Fit twice to use both.")
@@ -59,7 +59,7 @@ class Source:
 
     @property
     def in_parts(self) -> bool:
-        """Whether trajectories are stored as they arrive, and learnt from there in parts."""
+        """Whether trajectories are stored as they arrive, and learnt from the storage in parts."""
         return self.stream or self.buffer is not None or self.checkpoint is not None
 
 
@@ -68,7 +68,7 @@ class News:
     """The new experience.
 
     Attributes:
-        episodes: to be stored, without those that are stored with the same steps.
+        episodes: the episodes to store, without episodes that are stored with the same steps.
         numbers: of the stored trajectories that some episodes continue, by id.
         learnt_to: which stored steps, and which steps of continued episodes, are new.
         last_number: the highest number of a stored trajectory.
@@ -131,7 +131,7 @@ def _store(store: Store, lock: ReadWriteLock, source: Source) -> None:
 
 
 def nothing_new(store: Store, lock: ReadWriteLock, news: News, source: Source, config: FitConfig, window: int) -> bool:
-    """Returns whether a fit has nothing to do: all is learnt with these settings, and no training was interrupted."""
+    """Returns whether everything is learnt with these settings, and no training was interrupted."""
     interrupted = source.checkpoint is not None and source.checkpoint.exists()
     if news.episodes or news.fresh or source.from_scratch or interrupted:
         return False
@@ -140,7 +140,7 @@ def nothing_new(store: Store, lock: ReadWriteLock, news: News, source: Source, c
 
 
 def report_nothing(store: Store, lock: ReadWriteLock, config: FitConfig) -> FitReport:
-    """The report of a fit that had nothing to do."""
+    """Returns the report of a fit that had nothing to learn."""
     with lock.shared():
         predictor = store.predictor
         assert predictor is not None, "else it would have something to do"

@@ -25,7 +25,7 @@ class Objective(Protocol):
     Attributes:
         steps: batches in a pass.
         coverage: share of the directed associations that a pass can draw.
-        learnt: those associations.
+        learnt: the associations that a pass can draw.
     """
 
     steps: int
@@ -75,8 +75,8 @@ class JointObjective:
         window: tau.
         config: how to train.
         generator: of the input noise.
-        fresh: (S,) mask of new steps. A pass has all of them, and a random sample of as many others. None to use all
-            steps in every pass.
+        fresh: (S,) mask of new steps. A pass has all new steps, and a random sample of as many other steps. None to use
+            all steps in every pass.
         codes: learnt together with f; None to learn f alone.
         rows: (M,) positions of the codes of the memories; None for the same order.
 
@@ -178,9 +178,9 @@ class JointObjective:
 
 
 def _between(cues: Int64, memories: Int64, pairs: tuple[Int64, Int64, Int64], count: int) -> tuple[Int64, Int64, Int64]:
-    """Returns those ``pairs`` from ``within`` (of ``count`` members) that lead from ``cues`` to ``memories``.
+    """Returns the ``pairs`` from ``within`` (of ``count`` members) that lead from ``cues`` to ``memories``.
 
-    They are positions in these two, and in the associations.
+    Each pair is given by its positions in ``cues``, in ``memories`` and in the associations.
     """
     cue, memory = np.full((2, count), -1, np.int64)
     cue[cues], memory[memories] = np.arange(len(cues)), np.arange(len(memories))
@@ -197,7 +197,7 @@ def _any_within(steps: Bools, segments: Int64) -> Bools:
 
 
 def _segments(experience: Experience, length: int, window: int) -> Int64:
-    """Returns the first step of each segment and the one after its last (n, 2): ``length`` steps and a window."""
+    """Returns the start and the end (n, 2) of each segment of ``length`` steps and a window; the end is excluded."""
     ends = np.flatnonzero(np.diff(experience.trajectory)) + 1
     first, last = np.concatenate([[0], ends]), np.concatenate([ends, [len(experience)]])
     pieces = np.maximum(1, np.ceil((last - first - window) / length)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The optimizers of torch without its compiler, whose import takes longer than many a fit."""
+"""The optimizers of torch without its compiler, whose import takes longer than many fits."""
 
 from __future__ import annotations
 

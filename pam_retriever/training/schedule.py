@@ -15,10 +15,10 @@ class Turn(NamedTuple):
     Attributes:
         at: the pass.
         blocks: the argument of ``Shards.read``.
-        first: whether it is in the first pass, and not the last turn of all.
-        before: turns before it, if each pass had as many shards as this one. (Samples of old experience differ in
-            length.)
-        turns: of the whole schedule, computed likewise, also if it stops early.
+        first: whether it is in the first pass, and is not the last turn of the schedule.
+        before: number of turns before it, assuming that each pass has as many shards as this pass. (Samples of old
+            experience differ in length.)
+        turns: number of turns of the whole schedule under the same assumption, without an early stop.
     """
 
     at: int
@@ -45,7 +45,7 @@ class Schedule:
         self._again = passes == 1 and len(first_pass) > 1
 
     def __len__(self) -> int:
-        """Turns until it stops, if each pass had as many shards as the first."""
+        """The number of turns until the schedule stops, assuming that each pass has as many shards as the first."""
         return self._last * len(self._first_pass) + self._again
 
     def after(self, done: int) -> Iterator[Turn]:

@@ -77,7 +77,7 @@ class InMemory:
         vectors: (M, d) float32, the memories of the experience.
         experience: their trajectories.
         seed: of all random numbers.
-        fresh: (S,) mask of new steps. A pass has these, and a sample of as many others. None for all.
+        fresh: (S,) mask of new steps. A pass has these, and a sample of as many other steps. None if all are new.
     """
 
     whole = True
@@ -109,7 +109,7 @@ class InMemory:
 
 
 class Stored:
-    """The trajectories of an index, in blocks of neighbouring ones.
+    """The trajectories of an index, in blocks of neighbouring trajectories.
 
     Args:
         database: of the index.
@@ -117,8 +117,7 @@ class Stored:
         dim: d.
         size: largest number of steps in a shard; a longer trajectory is a separate shard.
         seed: of all random numbers.
-        learnt_to: which trajectories are old: a pass takes as many old steps as there are new ones. None for no old
-            ones.
+        learnt_to: which trajectories are old; None if all are new. A pass takes as many old steps as new steps.
 
     Attributes:
         nothing_new: whether all trajectories are old.
@@ -157,7 +156,7 @@ class Stored:
         self.steps = new + min(new, int(self._lengths[self._old].sum()))
 
     def of_pass(self, random: np.random.Generator) -> list[Int64]:
-        """Returns each shard as its blocks: all new ones and as many old ones, shuffled."""
+        """Returns the blocks of each shard: all new blocks and as many old ones, shuffled."""
         old = random.permutation(np.flatnonzero(self._old))
         fitting = np.cumsum(self._lengths[old]) <= self._lengths[~self._old].sum()
         blocks = random.permutation(np.concatenate([np.flatnonzero(~self._old), old[fitting]]))

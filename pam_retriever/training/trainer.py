@@ -66,8 +66,8 @@ class Trained:
 class Trainer:
     """Trains a predictor and the episode embeddings, shard by shard.
 
-    Two memories that met only in another shard may become negatives of each other. With a single shard that cannot
-    happen.
+    Two memories that co-occur only in another shard may become negatives of each other. With a single shard this
+    cannot happen.
 
     Args:
         shards: the experience.
@@ -204,7 +204,7 @@ class Trainer:
             self._window,
             self.config,
             self.noise(),
-            fresh=shard.fresh if self._shards.whole else None,  # else the pass has sampled old experience
+            fresh=shard.fresh if self._shards.whole else None,  # otherwise the pass has sampled old experience
             codes=self.embeddings if self.embeddings.length else None,
             rows=shard.rows,
         )
