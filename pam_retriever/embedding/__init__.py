@@ -50,10 +50,10 @@ class Embedder:
         model: "default" (all-MiniLM-L6-v2 from inside a package), the name or folder of a sentence-transformers
             model, a callable ``list[str] -> vectors``, an object with ``embed_documents`` and ``embed_query``
             (LangChain), or one with ``encode`` (sentence-transformers; its prompts for queries and documents are used).
-        same: asserts that it makes the same vectors as the embedder of the index, although the names differ.
+        same: asserts that the model makes the same vectors as the embedder of the index, although the names differ.
 
     Attributes:
-        name: identifies it: its ``model_name``, ``model`` or ``name``, else module and class.
+        name: identifies the model: its ``model_name``, ``model`` or ``name``, else its module and class.
 
     Raises:
         InvalidInput: ``model`` is none of these.
@@ -87,10 +87,10 @@ class Embedder:
         return f"Embedder({self.name!r})"
 
     def check(self, used_before: str | None) -> None:
-        """Refuses an index whose vectors another embedder made.
+        """Raises an error if another embedder made the vectors of the index.
 
         Args:
-            used_before: the name of the embedder of the index; None for none.
+            used_before: the name of the embedder of the index; None if the index has no embedder.
 
         Raises:
             InvalidInput: the name differs.
@@ -121,7 +121,7 @@ def read_embedder(model: EmbedderLike | None, same: bool = False) -> Embedder | 
     """Returns the embedder of an index, or None; ``same`` as in ``Embedder``.
 
     Raises:
-        InvalidInput: this is no embedder, or ``same`` is given without one.
+        InvalidInput: ``model`` is no embedder, or ``same`` is given without an embedder.
         MissingExtra: a package that the named model needs is not installed.
     """
     if check_flag("same_embedder", same) and model is None:
@@ -150,7 +150,7 @@ def embed_texts(
 def read_question(
     query: Any, text: Any, mode: str, embedder: Embedder | None, dim: int, used_before: Callable[[], str | None]
 ) -> tuple[list[str] | Float32, list[str] | None, bool]:
-    """Returns a query as ids or vectors (Q, dim), its words if they are searched, and whether it was a batch.
+    """Returns a query as ids or vectors (Q, dim), its texts if their words are searched, and whether it was a batch.
 
     Raises:
         InvalidInput: there is neither a query nor a text, the two do not fit, or there is a text and no embedder.

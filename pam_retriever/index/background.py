@@ -25,7 +25,7 @@ class BackgroundFits:
         self._own: Future[FitReport] | None = None  # the running automatic fit
 
     def start(self, fit: Fit) -> Future[FitReport]:
-        """Runs a fit in a thread. The future has its report, or its error."""
+        """Runs a fit in a thread. The future returns the report or raises the error of the fit."""
         done: Future[FitReport] = Future()
 
         def run() -> None:
@@ -44,7 +44,7 @@ class BackgroundFits:
         return done
 
     def fit_after(self, steps: int | None, fit: Fit) -> None:
-        """From now on starts a fit after this many new steps; None ends this."""
+        """Starts a fit after every ``steps`` new steps; None turns automatic fits off."""
         with self._mutex:
             self._every, self._fit = steps, fit
 
@@ -54,7 +54,7 @@ class BackgroundFits:
         return self._every is not None
 
     def experienced(self, steps: int) -> None:
-        """Counts new steps that are linked to others; starts a fit if there are enough and none is running."""
+        """Counts new steps that are linked to others. Starts a fit if they are enough and no fit is running."""
         with self._mutex:
             self._steps += steps
             waits = self._own is None or self._own.done()
@@ -66,7 +66,7 @@ class BackgroundFits:
             self._own = self.start(fit)
 
     def learns(self) -> None:
-        """Resets the count: a fit starts that sees all experience."""
+        """Resets the count of new steps, because a fit starts that learns all of them."""
         with self._mutex:
             self._steps = 0
 

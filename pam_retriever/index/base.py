@@ -71,9 +71,9 @@ class IndexBase:
         return cast("PredictiveAssociativeIndex", tenant), tenant._background
 
     def _feedback_evidence(self, view: View, where: Where) -> FeedbackEvidence | None:
-        """Returns past use from the requests that a filter allows; None without feedback.
+        """Returns the evidence of past requests that satisfy a filter; None without feedback.
 
-        It is cached and follows writes. Nobody may write meanwhile.
+        The evidence is cached, and writes update it. The caller holds the lock: no write may happen during the call.
         """
         table, name = view.database.feedback, to_json({} if where is None else where)
         with self._knowing:
@@ -92,7 +92,7 @@ class IndexBase:
             return found
 
     def _search_names(self) -> None:
-        """Before a query: searches for names, if that is yet to be done."""
+        """Searches the memories for names before a query, if such a search is pending."""
         with self._lock.shared():
             late = naming.has_to_search(self._store)
         if late:
@@ -118,12 +118,12 @@ class IndexBase:
 
     @property
     def embedder_name(self) -> str | None:
-        """The stored name of the embedder that made the vectors of texts; None if there was none."""
+        """The stored name of the embedder that made the vectors of texts; None without an embedder."""
         with self._lock.shared():
             return self._store.embedder
 
     def _name_embedder(self, name: str) -> None:
-        """Stores the name of the embedder that made given vectors; a stored name stays. Adapters call it."""
+        """Stores the name of the embedder that made the given vectors, unless a name is stored. Adapters call it."""
         if self.embedder_name is None:
             with self._lock.exclusive():
                 if self._store.embedder is None:

@@ -37,8 +37,8 @@ class Expanding(IndexBase):
             direction: "after": only memories after the hits; "before": only memories before them; None for both.
 
         Returns:
-            Shares by id, the largest first, with a sum of at most 1; for a batch a list of them. A hit is included if
-            another hit leads to it.
+            Shares by id, the largest first, with a sum of at most 1; for a batch a list of such dicts. A hit is
+            included if another hit leads to it.
 
         Raises:
             InvalidInput, UnknownId: an argument is invalid.

@@ -118,7 +118,7 @@ class FeedbackKeeping(IndexBase):
         return new.ids if batch else new.ids[0]
 
     def _read_requests(self, query: Any, text: Any) -> tuple[Float32, list[str | None], bool, Embedder | None]:
-        """Returns vectors (n, dim) and words of n requests, whether they are a batch, and what embedded them."""
+        """Returns vectors (n, dim) and texts of n requests, whether they are a batch, and the embedder, if used."""
         several = isinstance(query, list | tuple)
         words = isinstance(query, str) or (several and any(isinstance(one, str) for one in query))
         if words and text is not None:
@@ -187,8 +187,8 @@ class FeedbackKeeping(IndexBase):
         """Bounds the popularity that one writer's feedback adds to a memory. The bound is stored with the index.
 
         Args:
-            by: metadata key of feedback: requests with the same value count as one writer. A request without the key
-                counts as a writer of its own.
+            by: metadata key of feedback: requests with the same value count as one writer. Each request without the
+                key counts as another writer.
             most: largest number of uses of a memory that one writer adds.
 
         Raises:

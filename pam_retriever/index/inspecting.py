@@ -34,8 +34,8 @@ class Overview:
         fitted: whether there is a predictor.
         window: tau of the last fit.
         new_trajectories: number of trajectories that are new since the last fit, or grew since.
-        backend: the ANN index or the engine, in words.
-        location: of the index, in words.
+        backend: a description of the ANN index or the engine.
+        location: a description of the place that stores the index.
         embedder: the name of the embedder that made the vectors of texts, or None.
     """
 
@@ -80,7 +80,7 @@ class Inspecting(ShownIndex, IndexBase):
     """The part of an index for inspection."""
 
     def overview(self) -> Overview:
-        """Returns the size of the index in numbers, by counts only."""
+        """Returns the numbers of memories, trajectories and requests, and the settings of the index."""
         with self._lock.shared():
             store = self._store
             database = store.database
@@ -129,7 +129,7 @@ class Inspecting(ShownIndex, IndexBase):
         """Returns the memories as points in the plane, for a plot.
 
         Args:
-            limit: number of memories, at most; of more, an even sample in the order of adding is taken.
+            limit: largest number of points. A larger index is sampled evenly, in the order of adding.
             by: a metadata key, whose values are returned with the points.
             method: "pca", or "umap" for at most 20,000 memories, which needs the package ``umap-learn``.
 

@@ -42,7 +42,7 @@ TRAIN = "train"  # the setting that says whether training is allowed
 
 
 class FitOptions(TypedDict, total=False):
-    """The rarer arguments of ``fit``; see ``fit``."""
+    """The less common arguments of ``fit``; see ``fit``."""
 
     group_by: str | None
     order_by: str | Sequence[str] | None
@@ -103,10 +103,10 @@ class Learning(FeedbackKeeping, NextSteps):
         interrupted, the index does not change, and the given trajectories are not stored.
 
         If the index is fitted and there is new experience, ``fit`` continues from the current weights: it learns the
-        new steps and as many old ones, so that the time depends on the new steps. A trajectory or group that is stored
-        with the same steps is not new; if it has grown, only the added steps are new. If nothing is new, ``fit`` does
-        nothing, and the report says so. With another ``window`` or recipe, or after an experienced memory was deleted,
-        it trains from scratch, without that memory.
+        new steps and an equal number of old steps, so that the time depends on the number of new steps. A trajectory
+        or group that is stored with the same steps is not new; if it has grown, only the added steps are new. If
+        nothing is new, ``fit`` does nothing, and the report says so. With another ``window`` or recipe, or after an
+        experienced memory was deleted, it trains from scratch, without that memory.
 
         Experience that does not fit into memory is learnt in parts, with ``buffer``, ``checkpoint``, or an iterator
         (``read_parquet``, a generator). Trajectories are then stored as they arrive, and stay stored if the fit fails.
@@ -204,10 +204,11 @@ class Learning(FeedbackKeeping, NextSteps):
             return nothing_given and not len(database.trajectories) and table is not None and len(table) > 0
 
     def auto_fit(self, steps: int | None = 100, window: int = 5, config: str | FitConfig = "fast") -> None:
-        """Fits in the background after every this many new steps.
+        """Fits in the background whenever ``steps`` new steps have arrived.
 
-        ``append`` and ``observe`` count the steps that are linked to others. If a fit fails, the next of these calls
-        raises its error, or ``close`` does, which waits for it. The setting is not stored with the index.
+        ``append`` and ``observe`` count the steps that are linked to others. If a fit fails, the next call of
+        ``append``, ``observe`` or ``close`` raises its error. ``close`` waits for a running fit. The setting is not
+        stored with the index.
 
         Args:
             steps: number of new steps that start a fit; None turns it off.
@@ -305,7 +306,7 @@ class Learning(FeedbackKeeping, NextSteps):
     def _numbers(
         self, ids: list[str] | None, where: Mapping[str, object] | None, holding: list[str] | None = None
     ) -> list[int]:
-        """Returns the numbers of trajectories, rising."""
+        """Returns the numbers of the chosen trajectories, in increasing order."""
         database = self._store.database
         if holding is not None:
             rows = np.array(sorted(database.memories.rows_of(holding).values()), np.int64)

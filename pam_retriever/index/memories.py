@@ -41,7 +41,7 @@ class Memories(IndexBase):
         """Stores memories. A memory with an existing id replaces the old one and keeps its place in trajectories.
 
         A memory is replaced as a whole: if no text is given, the old text is removed. ``update`` changes parts of a
-            memory.
+        memory.
 
         Args:
             vectors: (n, dim) finite numbers, no row all zeros; None embeds ``texts``. With an encoder also n
@@ -52,8 +52,8 @@ class Memories(IndexBase):
             metadatas: n dicts that JSON can hold, or None.
             timestamps: the time of each memory, or None. Datetimes or dates (UTC without an offset) allow questions
                 such as "what happened last week?". Numbers in your own unit work in filters, but not with words of
-                time. One index has one kind. A memory without a time gets that of its first step in a trajectory with
-                dates.
+                time. All times of an index are of one kind. A memory without a time gets the time of its first step in
+                a trajectory with dates.
 
         Returns:
             The ids, in order.
@@ -81,7 +81,7 @@ class Memories(IndexBase):
             session: id of the trajectory.
             vector: (dim,) finite numbers, not all zeros; with an encoder also a dict of modalities. None embeds
                 ``text``.
-            text: of the memory. With neither vector nor text, the stored memory ``id`` is linked as it is.
+            text: of the memory. With neither vector nor text, the stored memory ``id`` is linked without a change.
             id: of the memory; an existing one is replaced and linked as the new step. A new uuid4 if None.
             metadata: a dict that JSON can hold.
             timestamp: the time of the step: a datetime, a date, or a number in your own unit, as in ``Trajectory``. A
@@ -146,15 +146,15 @@ class Memories(IndexBase):
     ) -> Future[int]:
         """Encodes all memories again with a further trained encoder.
 
-        Until the end, the old encoder is used. Then one commit replaces vectors, weights and association vectors. If it
-        fails, the index does not change. A ``fit`` and a ``reencode`` wait for each other.
+        Queries use the old encoder until all memories are encoded. Then one commit replaces vectors, weights and
+        association vectors. If it fails, the index does not change. A ``fit`` and a ``reencode`` wait for each other.
 
         Args:
             encoder: of the same ``dim`` and modalities; copied at once.
-            predictor: the inward predictor that was trained with it. None keeps that of the index, which suits only
-                small changes of the encoder; otherwise ``fit`` again.
-            outward: stored with the index, see ``outward``. None keeps the stored one.
-            window: tau of ``predictor``; None for that of the index.
+            predictor: the inward predictor that was trained with the encoder. None keeps the predictor of the index,
+                which suits only small changes of the encoder; otherwise ``fit`` again.
+            outward: the outward predictor to store with the index, see ``outward``. None keeps the stored predictor.
+            window: tau of ``predictor``; None for the tau of the index.
             background: return at once.
             progress: show a progress bar; None shows it on a terminal.
 
@@ -196,16 +196,16 @@ class Memories(IndexBase):
 
         It deletes as ``delete`` does, and overwrites all deleted data, also of earlier calls: words, vectors, journal,
         compressed indexes, names of trajectories without steps, and feedback that used only erased memories. It takes
-        as long as writing the whole index; ``delete`` does most of this at ``close``. Copies made by ``save`` are not
-        changed.
+        as long as writing the whole index. After ``delete``, ``close`` overwrites most of this data. Copies made by
+        ``save`` are not changed.
 
         Args:
             ids: of the memories; unknown ids are ignored.
             where: instead of ids, a metadata filter; {} for all memories.
 
         Returns:
-            A report: numbers, overwritten files, places that may still hold erased data, and whether the weights were
-            trained on it.
+            A report: counts of the erased data, overwritten files, places that may still hold erased data, and whether
+            the weights were trained on this data.
 
         Raises:
             InvalidInput: neither ids nor a filter, or both.

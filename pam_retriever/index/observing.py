@@ -14,7 +14,7 @@ class Observing(IndexBase):
     """The part of an index that stores trajectories."""
 
     def observe(self, trajectory: TrajectoryLike) -> list[str]:
-        """Stores a trajectory; the next ``fit`` learns from it. If a stored one has grown, stores its new steps.
+        """Stores a trajectory; the next ``fit`` learns from it. If it is stored and has grown, stores the new steps.
 
         Args:
             trajectory: ids of memories in order, an array (T, dim) of new states, or a ``Trajectory``.

@@ -1,4 +1,4 @@
-"""The open tenants of an index: those in use, and a few that were used last."""
+"""The open tenants of an index: the tenants in use, and a few recently used tenants."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class _Opened(NamedTuple):
 
     Attributes:
         held: weak reference to the index; a strong reference elsewhere keeps it open.
-        store: of the tenant.
-        background: its fits.
+        store: the store of the tenant.
+        background: the background fits of the tenant.
     """
 
     held: weakref.ref[PredictiveAssociativeIndex]
@@ -41,10 +41,10 @@ class _Opened(NamedTuple):
 
 
 class OpenTenants:
-    """The tenants of one index: the open ones, and access to the others.
+    """Opens, creates, removes and closes the tenants of one index.
 
     Args:
-        store: of the index.
+        store: the store of the index.
         make: creates an index from the store of a tenant.
         most: number of tenants that stay open without references.
     """
@@ -59,7 +59,7 @@ class OpenTenants:
         self._closed = False
 
     def names(self) -> list[str]:
-        """Returns the names of the tenants, in order."""
+        """Returns the names of the tenants, sorted."""
         with self._mutex:
             self._check()
             folders = self._store.tenant_folders
@@ -105,7 +105,7 @@ class OpenTenants:
             self.get(name).save(folder / folder_of(name))
 
     def close(self) -> None:
-        """Closes all tenants, also those in use."""
+        """Closes all tenants, also the tenants in use."""
         with self._mutex, ExitStack() as closing:
             self._closed = True
             for name in list(self._opened):
@@ -139,7 +139,7 @@ class OpenTenants:
                 try:
                     return open_store(path, store.dim, store.backend, None, encoder, "write")
                 except StorageError:
-                    folders.remove(name)  # otherwise a tenant would exist that no caller got
+                    folders.remove(name)  # otherwise a new tenant would exist although the call failed
                     raise
             return open_store(path, store.dim, store.backend, None, encoder, "write")
         if folders is None or not folders.read_only:
@@ -159,7 +159,7 @@ class OpenTenants:
         return mentions.naming if changing else None
 
     def _keep_few_open(self) -> None:
-        """Closes the tenants that were not used for the longest time."""
+        """Closes the least recently used tenants, down to the largest number of open tenants."""
         folders = self._store.tenant_folders
         if folders is None or not (folders.writable or folders.read_only):
             return  # tenants in memory exist nowhere else
@@ -169,7 +169,7 @@ class OpenTenants:
         self._close_unheld()
 
     def _close_unheld(self) -> None:
-        """Closes the stores of tenants that have no reference any more."""
+        """Closes the stores of tenants to which no reference exists any more."""
         while self._unheld:
             name = self._unheld.popleft()
             opened = self._opened.get(name)

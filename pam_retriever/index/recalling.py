@@ -34,7 +34,7 @@ Many = list[str] | Sequence[Sequence[float]] | Sequence[Array] | Sequence[Mappin
 
 
 class RecallOptions(TypedDict, total=False):
-    """The rarer arguments of ``recall``; see ``recall``."""
+    """The less common arguments of ``recall``; see ``recall``."""
 
     hops: int
     channels: Channels | None
@@ -151,8 +151,8 @@ class Recalling(IndexBase):
         """Returns the memories that happened with the query.
 
         In the modes "association" and "specific", a vector is treated as a noisy copy of a stored memory, and is
-        completed to the memories nearest to it. In "hybrid" it may be anything, for example the vector of a question;
-        it is completed to the degree that one memory stands out among the nearest.
+        completed to the memories nearest to it. In "hybrid" a vector need not resemble a memory: it may be the vector
+        of a question. The more one memory stands out among the nearest, the more the vector is completed to it.
 
         With ``text``, mode "hybrid" also searches for the words (BM25) and for metadata that the text names. Neighbours
         of a memory in trajectories count as evidence for it (docs/how/recall.md). Times in the text ("in July", "last
@@ -193,13 +193,13 @@ class Recalling(IndexBase):
                 them, None for an open end; a pair of numbers if timestamps are numbers. Without a query and a text,
                 returns all memories of this time, the newest first.
             without: names of ``Hit.sources`` to leave out, to see the effect of each.
-            direction: "after": only memories that came after the query count as linked to it, and with ``hops`` those
-                that came after these; "before": the opposite. None for both. Similarity and words have no direction,
-                and count as usual.
+            direction: "after": only memories that came after the query count as linked to it, and each further hop
+                leads only to later memories; "before": the opposite. None for both. Similarity and words have no
+                direction, and count as usual.
 
         Returns:
-            ``Hits`` by falling score, for a batch a list of them. A query by id leaves
-            that id out; so does a vector that is a stored memory, in the modes that complete it.
+            ``Hits`` by falling score, for a batch a list of them. A query by id leaves that id out. In the modes that
+            complete a vector, a vector equal to a stored memory leaves that memory out.
 
         Raises:
             InvalidInput, UnknownId: an argument is invalid.
@@ -328,15 +328,15 @@ class Recalling(IndexBase):
     def surprise(self, trajectory: TrajectoryLike) -> list[float]:
         """Returns how unexpected each state of a trajectory was: salience from prediction error.
 
-        Pass it to ``Trajectory(salience=...)``: then expected states have a low weight in the next ``fit``, and
-        unexpected ones have the full weight (Dury 3.4). Nothing is stored.
+        If you pass the result to ``Trajectory(salience=...)``, expected states have a low weight in the next ``fit``,
+        and unexpected states have the full weight (Dury 3.4). Nothing is stored.
 
         Args:
             trajectory: see ``observe``.
 
         Returns:
-            A number from 0 to 1 for each state: 0 if the states within the window were as expected as learnt pairs, 1
-            if they were not expected at all.
+            A number from 0 to 1 for each state: 0 if the predictor expected the states within the window as strongly
+            as learnt pairs, 1 if it did not expect them at all.
 
         Raises:
             InvalidInput, UnknownId: the trajectory is invalid.
@@ -350,7 +350,7 @@ class Recalling(IndexBase):
 
 
 def _encode(query: Any, space: Space | None) -> Any:
-    """Returns observations as vectors: one, or (Q, d)."""
+    """Returns the vector (d,) of an observation, or the vectors (Q, d) of a list of observations."""
     if space is None:
         raise no_encoder("the query")
     one = isinstance(query, Mapping)

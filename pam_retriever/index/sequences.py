@@ -41,9 +41,9 @@ class NextSteps(IndexBase):
         """Returns the memories that are likely to follow the last steps of a trajectory.
 
         The evidence: memories that followed the last one to four steps, or memories similar to the last step; similar
-        sessions; content, popularity, recency, and repeats. ``fit`` learns the weights on the newest fifth of
-        experience, up to half of a short one, which it holds out; before ``fit`` they are priors. Writes of
-        ``observe`` and ``append`` count at once. A memory that was never experienced can be found by its content.
+        sessions; content, popularity, recency, and repeats. ``fit`` holds out the newest fifth of the experience, up
+        to half if there is little, and learns the weights on it; before ``fit`` they are priors. Writes of ``observe``
+        and ``append`` count at once. A memory that was never experienced can be found by its content.
 
         Args:
             trajectory: its steps, the newest last; the last ten are used. A step is an id, a vector, or ``{"text":
@@ -58,8 +58,8 @@ class NextSteps(IndexBase):
                 ``Hit.others`` with the other memories that did, and counts.
 
         Returns:
-            ``Hits`` by falling score: the share of each among the candidates, with sum 1. ``Hit.confidence`` is the
-            probability that it comes next, calibrated by ``fit``. A step of the trajectory may be a hit.
+            ``Hits`` by falling score. The scores are shares among the candidates, with sum 1. ``Hit.confidence`` is
+            the probability that the hit comes next, calibrated by ``fit``. A step of the trajectory may be a hit.
 
         Raises:
             InvalidInput, UnknownId: an argument is invalid.
@@ -78,7 +78,7 @@ class NextSteps(IndexBase):
         min_score: float | None = None,
         explain: bool = False,
     ) -> list[Hits]:
-        """Like ``recall_next``, for several trajectories. One ``Hits`` each."""
+        """Like ``recall_next``, for several trajectories. Returns one ``Hits`` per trajectory."""
         if isinstance(trajectories, str | Mapping):
             raise InvalidInput(
                 f"Got trajectories={shortened(str(trajectories))}.", "a list of trajectories", "Wrap it in [[ ]]."
@@ -142,11 +142,13 @@ class NextSteps(IndexBase):
         return vector
 
     def _fit_next(self, seed: int, nothing_new: bool) -> tuple[int, Validation]:
-        """Fits the weights of the next-step evidence on the newest steps; returns question count and results.
+        """Fits the weights of the next-step evidence on the newest steps.
+
+        Returns the number of held-out steps and the validation results.
 
         Args:
-            seed: of the samples.
-            nothing_new: whether all experience was fitted before; then the weights and their results stay.
+            seed: seed of the random samples.
+            nothing_new: whether all experience was fitted before; then the weights and the results do not change.
         """
         from pam_retriever.retrieval.sequences.fitting import Experienced, fit_next
 
