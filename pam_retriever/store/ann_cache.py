@@ -30,7 +30,7 @@ UNUSABLE = (OSError, RuntimeError, ValueError, TypeError, KeyError)
 
 
 def save(database: SQLiteDatabase, folder: Path, whole: WritableAnnIndex, links: CooccurrenceGraph) -> None:
-    """Saves the index over whole keys and the links, if it has files and changed since it was saved."""
+    """Saves the index over whole keys, and the links, if the index has files and changed since its last save."""
     files = whole.files
     if files is None or _is_cached(database, folder, files.name):
         return
@@ -98,7 +98,7 @@ def damaged(database: SQLiteDatabase, folder: Path) -> Iterator[str]:
 
 
 def _is_cached(database: SQLiteDatabase, folder: Path, name: str) -> bool:
-    """Whether this index and whole links are saved. A saved index that could not be read was built anew."""
+    """Whether this index and complete links are saved. False if the saved index was unreadable and built again."""
     saved = read_saved(database)
     try:
         return saved is not None and saved["name"] == name and _check(folder, saved, "links.npy").exists()

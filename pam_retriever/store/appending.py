@@ -21,12 +21,12 @@ class NewStep:
 
     Attributes:
         session: id of the trajectory.
-        id: of the memory.
-        vectors: (1, dim) of a memory to store; None for a step of a stored memory.
-        text: of the memory.
-        metadata: of the memory, as JSON.
+        id: id of the memory.
+        vectors: (1, dim), the vector of a memory to store; None for a step of a stored memory.
+        text: text of the memory.
+        metadata: metadata of the memory, as JSON.
         observed: the observation that the encoder read; None for a vector that was given.
-        timestamp: of the step.
+        timestamp: timestamp of the step.
         embedder: the embedder whose name is to be stored, or None.
         times: the time of the memory: the timestamp, if it is a date.
     """
@@ -45,7 +45,7 @@ class NewStep:
         """Returns the end of the trajectory; None if this is its first step.
 
         Raises:
-            InvalidInput: the step is earlier than the one before.
+            InvalidInput: the step is earlier than the previous step.
         """
         end = database.trajectories.end(self.session)
         if end is not None and None not in (end.timestamp, self.timestamp) and self.timestamp < end.timestamp:  # type: ignore[operator]

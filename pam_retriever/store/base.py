@@ -49,9 +49,9 @@ class Store(ABC):
     Attributes:
         dim: d, length of the vectors.
         backend: name of the ANN index, or of the engine.
-        folder: where the index lives; None for one in memory or in an engine.
+        folder: the folder of the index; None for an index in memory or in an engine.
         space: the encoder of observations; None for an index of vectors. Replaced as a whole, never changed.
-        lock: lets many readers or one writer in.
+        lock: admits many readers or one writer.
     """
 
     dim: int
@@ -83,17 +83,17 @@ class Store(ABC):
     @property
     @abstractmethod
     def location(self) -> str:
-        """Where the index is, in words."""
+        """A description of the place that stores the index."""
 
     @property
     def opened(self) -> Path | None:
-        """The folder that it has open, also for reading alone; None for an index in memory or in an engine."""
+        """The folder that is open for reading or writing; None for an index in memory or in an engine."""
         return self.folder
 
     @property
     @abstractmethod
     def follows(self) -> bool:
-        """Whether this process sees what the first process of a distributed ``fit`` writes."""
+        """Whether this process sees the writes of the first process of a distributed ``fit``."""
 
     @property
     @abstractmethod
@@ -110,7 +110,7 @@ class Store(ABC):
 
     @abstractmethod
     def save(self, folder: Path, overwrite: bool, tenants: Callable[[Path], object] | None = None) -> None:
-        """Writes a copy of the whole index to another folder; ``tenants`` writes those of the index into it."""
+        """Writes a copy of the whole index to another folder; ``tenants`` writes the tenants of the index into it."""
 
     @abstractmethod
     def forget(self, keep: int, half_life: float | Literal["auto"] | None, shrink: bool) -> int:
@@ -118,7 +118,7 @@ class Store(ABC):
 
     @abstractmethod
     def begin_rebuild(self, learnt_to: int) -> Rebuild:
-        """Prepares the replacement of the keys by those of a training. Nobody may write meanwhile.
+        """Prepares the replacement of the keys by the keys of a training. Nobody may write meanwhile.
 
         Args:
             learnt_to: the highest number that a trajectory had when the training began.
@@ -126,24 +126,24 @@ class Store(ABC):
 
     @abstractmethod
     def codes_of(self, rows: Int64) -> Float32:
-        """Returns the episode codes (n, code) of sorted, stored rows; zeros where there is none. Only after ``fit``."""
+        """Returns the episode codes (n, code) of sorted, stored rows; zeros without a code. Only after ``fit``."""
 
     @abstractmethod
     def erase_removed(self) -> tuple[list[str], list[str]]:
-        """Overwrites removed data wherever they remain; returns the places, and where some may remain."""
+        """Overwrites removed data; returns the overwritten places, and the places that may still hold removed data."""
 
     def catch_up(self) -> bool:
-        """Reads what others wrote; returns whether anything was new. Nobody may read meanwhile."""
+        """Reads the commits of other processes; returns whether there were any. Nobody may read meanwhile."""
         return self.database is None
 
     def follow_database(self) -> None:  # noqa: B027 - nothing, unless a kind of store says otherwise
-        """Before a change: updates the view, if an interrupt left it behind the database."""
+        """Before a change: updates the view if an interrupt left the view older than the database."""
 
     def again(self, call: Callable[[], T]) -> T:
         """Returns the result of ``call``; may repeat it if it was interrupted before anything was stored."""
         return call()
 
-    # ---- updates around a commit; an engine does them inside the database
+    # ---- updates around a commit; an engine applies them inside the database
 
     def reserve_disk(self, memories: int) -> None:  # noqa: B027 - nothing, unless a kind of store says otherwise
         """At the end of a transaction: reserves the disk space that the updates after it need, or raises an error."""
@@ -218,7 +218,7 @@ class Store(ABC):
         """Stores one more step of a trajectory, with its memory if it is new; returns the position of the step.
 
         Raises:
-            InvalidInput: the step is earlier than the one before.
+            InvalidInput: the step is earlier than the previous step.
             UnknownId: the step has no vector, and no stored memory has its id.
         """
         self.follow_database()
@@ -290,7 +290,7 @@ class Store(ABC):
 
     @property
     def embedder(self) -> str | None:
-        """The name of the embedder that made the stored vectors; None for an index that was given vectors."""
+        """The name of the embedder that made the stored vectors; None if callers passed the vectors."""
         name = self.database.settings.get(EMBEDDER) or self.database.settings.get(EMBEDDER_NOTE)
         return name if isinstance(name, str) else None
 
@@ -321,7 +321,7 @@ class Store(ABC):
         return 0 if model is None else int(model.get("learnt_to", 0))
 
     def learnt(self, from_scratch: bool = False) -> LearntTo:
-        """The stored steps that the predictor has learnt, and those that are new."""
+        """The stored steps that the predictor has learnt, and the new steps."""
         return read_learnt_to(self.database, 0 if from_scratch else self.learnt_to)
 
     def predictor_to_continue(self, recipe: Mapping[str, object], window: int) -> PredictorWeights | None:

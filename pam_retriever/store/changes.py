@@ -1,4 +1,4 @@
-"""A log of what the last transactions changed, so that a reader in another process reads only the changes.
+"""A log of the changes of the last transactions, so that a reader in another process reads only the changes.
 
 Each transaction records its changes while it writes, and stores them as a setting before it commits. A reader reads
 everything again if a setting that it needs is missing.
@@ -33,11 +33,11 @@ class Changes:
     """The changes of one or more transactions.
 
     Attributes:
-        rows: of memories that were stored, replaced or removed.
+        rows: rows of memories that were stored, replaced or removed.
         removed: numbers of trajectories that were removed.
         grown: number of a trajectory -> the first position that is new.
-        settings: keys.
-        everything: whether more changed: all vectors, or the weights of an encoder.
+        settings: keys of the settings that changed.
+        everything: whether other data changed, too: all vectors, or the weights of an encoder.
     """
 
     rows: set[int] = field(default_factory=set)
@@ -92,9 +92,9 @@ class Changes:
 
 
 def store_changes(fetch: Fetch, version: int, changes: Changes) -> None:
-    """Inside a transaction that makes ``version`` of the database: stores its changes.
+    """Stores the changes of a transaction, inside it; ``version`` is the version of the database after the commit.
 
-    Row numbers below 0 do not affect those of other settings. So a copy without changes has the same bytes.
+    Row numbers below 0 do not affect the row numbers of other settings. So a copy without changes has the same bytes.
     """
     values = [-version, f"{PREFIX}{version}", changes.to_json()]
     fetch("INSERT OR REPLACE INTO settings (rowid, key, value) VALUES (?, ?, ?)", values)

@@ -20,10 +20,10 @@ SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")  # ends a journal that names o
 
 
 def check_links(folder: Path) -> None:
-    """Refuses links among the files of an index: a write to a link changes a file elsewhere.
+    """Raises an error if a file of an index is a link: a write to a link changes a file elsewhere.
 
     Raises:
-        IndexFormatError: there is a link.
+        IndexFormatError: a file is a link.
     """
     with explained(folder), os.scandir(folder) as found:
         for entry in found:
@@ -42,7 +42,7 @@ def holds_log(database: Path) -> bool:
 
 
 def check_companions(database: Path, sealed: bool) -> None:
-    """Refuses a journal or log beside a database that this library did not leave there.
+    """Raises an error if there is a journal or log beside a database that this library did not write.
 
     Args:
         database: the file.

@@ -46,7 +46,7 @@ class Connection:
 
     Attributes:
         changes: the changes of the current transaction, or of the last one.
-        mode: as given, or as ``forbid_writing`` set it.
+        mode: the given mode, or the mode that ``forbid_writing`` set.
 
     Raises:
         IndexFormatError: the file is damaged, or not such a database.
@@ -144,15 +144,15 @@ class Connection:
         resting.close()
 
     def add_own(self, statement: str) -> None:
-        """Runs a statement that creates an object of this connection and of no file, for example a temporary view."""
+        """Runs a statement that creates an object in this connection only, for example a temporary view."""
         self.fetch(statement)
         self._own.append(statement)
 
     def check_schema(self) -> None:
-        """Refuses a database with other tables or triggers; updates the schema of an older version.
+        """Checks the tables and triggers of the database; updates the schema of an older version.
 
         Raises:
-            IndexFormatError: it has such tables.
+            IndexFormatError: the database has other tables or triggers.
         """
         there = plain(tuple(self.fetch(SCHEMA_OF)))
         if there == schema_of(self._schema):
@@ -197,7 +197,7 @@ class Connection:
             return self._sqlite.execute(sql, parameters).fetchall()
 
     def insert(self, sql: str, parameters: Sequence[Any]) -> int:
-        """Runs one INSERT; returns the number of its row."""
+        """Runs one INSERT; returns the number of the new row."""
         with self._mutex, explained(self.path):
             return int(self._sqlite.execute(sql, parameters).lastrowid or 0)
 
@@ -255,7 +255,7 @@ class Connection:
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
-        """Keeps other threads out. Yields whether this thread is inside a transaction that it writes."""
+        """Excludes other threads. Yields whether this thread is inside a write transaction."""
         with self._mutex:
             yield self._sqlite.in_transaction and not self.read_only
 
@@ -342,7 +342,7 @@ class Connection:
         self.check_schema()
 
     def copy_open(self, other: Connection) -> None:
-        """Replaces the contents by those that another connection sees now."""
+        """Replaces the contents by the contents that another connection sees now."""
         with other._mutex:
             other._sqlite.backup(self._sqlite)
         self.check_schema()

@@ -12,7 +12,7 @@ from pam_retriever.store.schema import WRONG
 
 
 def check_types(database: Connection) -> None:
-    """Refuses values of types that this library never writes: a cheap scan that does not read the contents.
+    """Checks the types of all values: a cheap scan that does not read the contents.
 
     Raises:
         IndexFormatError: a column holds values of another type.
@@ -45,7 +45,7 @@ def damaged(database: Connection) -> Iterator[tuple[int, str]]:
 
 
 def check_words(database: Connection) -> None:
-    """Checks the full-text index: its pages may be sound while FTS5 cannot read it.
+    """Checks that FTS5 can read the full-text index: this may fail although every page of the file is sound.
 
     Raises:
         IndexFormatError: FTS5 cannot read it.

@@ -34,9 +34,9 @@ class End:
     """The end of a trajectory.
 
     Attributes:
-        number: of the trajectory.
-        position: of the next step.
-        timestamp: the latest of its steps; None if none has one.
+        number: number of the trajectory.
+        position: position of the next step.
+        timestamp: the latest timestamp of its steps; None if no step has a timestamp.
     """
 
     number: int
@@ -58,7 +58,7 @@ class Memories(Protocol):
         """All rows, sorted."""
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """Returns the rows of those ids that are stored."""
+        """Returns id -> row, for the ids that are stored."""
 
     def rows_where(self, where: Mapping[str, object]) -> Rows:
         """Returns the rows whose metadata satisfy a filter, sorted."""
@@ -89,11 +89,11 @@ class Memories(Protocol):
         """Stores memories and replaces those with the same id; returns their rows (n,).
 
         Args:
-            ids: n, distinct.
-            texts: n.
-            metadatas: n, as JSON.
+            ids: n distinct ids.
+            texts: n texts or None.
+            metadatas: n strings of JSON.
             vectors: (n, dim).
-            associations: (n, dim + code) f(p) and the episode code of each; None before ``fit``.
+            associations: (n, dim + code), f(p) and the episode code of each memory; None before ``fit``.
             observed: n observations that the encoder read; None for vectors that were given.
         """
 
@@ -117,17 +117,17 @@ class Memories(Protocol):
         """Returns postings: the sorted rows whose "text" or "labels" hold a term, and the count in each.
 
         Args:
-            term: stemmed, as ``Tokenizer`` makes it.
+            term: a stemmed term, as ``Tokenizer`` returns it.
             column: "text", or "labels" for the strings in metadata.
             most: bound on the rows, or on the occurrences, that are read.
         """
 
     def lengths(self) -> tuple[Int64, Int64]:
-        """The rows that have a text, and its length in characters."""
+        """Returns the rows that have a text, and the length of each text in characters."""
 
 
 class Trajectories(Protocol):
-    """The trajectories of one index. Each has an id, and a number, which rises and is never reused."""
+    """The trajectories of one index. Each has an id, and a number. Numbers increase, and are never reused."""
 
     def __len__(self) -> int:
         """The number of trajectories."""
@@ -166,7 +166,7 @@ class Trajectories(Protocol):
         """Returns the position and the step of each step of a trajectory, in order."""
 
     def numbers(self, rows: Int64 | None = None, ids: Sequence[str] | None = None) -> list[int]:
-        """Returns the numbers of the trajectories, rising: all, those that hold one of ``rows``, or those named."""
+        """Returns the sorted numbers of trajectories: of all, of those that hold one of ``rows``, or by ``ids``."""
 
     def listed(self, numbers: Sequence[int]) -> list[TrajectoryRecord]:
         """Returns the trajectories with these numbers, in this order."""
@@ -174,10 +174,10 @@ class Trajectories(Protocol):
     # ---- writing, inside a transaction
 
     def put(self, id: str, steps: Sequence[Step | None]) -> tuple[int, int | None]:
-        """Stores a trajectory and replaces the one with the same id; None leaves a position empty.
+        """Stores a trajectory; it replaces a trajectory with the same id. A step of None leaves a position empty.
 
         Returns:
-            Its number, and the number of the replaced one.
+            The number of the new trajectory, and the number of the replaced trajectory or None.
         """
 
     def extend(self, number: int, first: int, steps: Sequence[Step]) -> None:
@@ -187,7 +187,7 @@ class Trajectories(Protocol):
         """Removes trajectories; their memories stay."""
 
     def remove_empty(self, numbers: Sequence[int] | None = None) -> None:
-        """Removes trajectories without steps: of these numbers, or all of them."""
+        """Removes trajectories without steps, among these numbers or among all trajectories."""
 
 
 class Settings(Protocol):
@@ -209,7 +209,7 @@ class Settings(Protocol):
         """Returns the weights of a module, as safetensors, or None."""
 
     def set_weights(self, name: str, safetensors: bytes) -> None:
-        """Stores weights; replaces those of the same name."""
+        """Stores weights; replaces weights with the same name."""
 
 
 class Database(Protocol):
@@ -225,11 +225,11 @@ class Database(Protocol):
 
     @property
     def feedback(self) -> SQLiteFeedback:
-        """Requests, and the memories that they used; of an engine, a copy."""
+        """Requests, and the memories that served them; for an engine, a copy."""
 
     @property
     def times(self) -> SQLiteTimes:
-        """The times of memories; of an engine, a copy."""
+        """The times of memories; for an engine, a copy."""
 
     @property
     def mentions(self) -> KeptMentions:
@@ -253,7 +253,7 @@ class Database(Protocol):
         """Commits all writes of the block together, or none."""
 
     def forget(self, rows: Int64) -> None:
-        """Inside a transaction: removes memories by row, their steps, and trajectories that have no step left."""
+        """Inside a transaction: removes memories by row, their steps, and then trajectories without steps."""
 
     def close(self) -> None:
         """Closes the database. A second call does nothing."""

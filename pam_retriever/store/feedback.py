@@ -20,7 +20,7 @@ class SQLiteFeedback:
     """The feedback of one index.
 
     Args:
-        connection: to the database.
+        connection: connection to the database.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -36,7 +36,7 @@ class SQLiteFeedback:
         return self._connection.version
 
     def state(self) -> tuple[int, int]:
-        """The number of requests and the highest number of one. It changes when a request is stored or removed."""
+        """The number of requests and their highest number. It changes when a request is stored or removed."""
         count, last = self._connection.fetch("SELECT count(*), coalesce(max(number), 0) FROM feedback")[0]
         return int(count), int(last)
 
@@ -46,7 +46,7 @@ class SQLiteFeedback:
         Args:
             new: n requests.
             vectors: (n, dim) of the requests.
-            rows: of every memory that they name.
+            rows: id -> row, for every memory that the requests name.
         """
         connection, blobs = self._connection, to_blobs(vectors)
         connection.fetch("DELETE FROM feedback WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(new.ids)])
@@ -77,10 +77,10 @@ class SQLiteFeedback:
     def requests(
         self, dim: int, where: Mapping[str, object] | None = None, writer: str = "", after: int = 0
     ) -> PastRequests:
-        """Returns requests whose metadata satisfy a filter, by time, or by arrival where there is no time.
+        """Returns requests whose metadata satisfy a filter, ordered by time; requests without a time, by arrival.
 
         Args:
-            dim: of their vectors.
+            dim: dimension of their vectors.
             where: metadata filter.
             writer: the metadata key that names the author of a request.
             after: a number; only requests that arrived after this one.
@@ -111,7 +111,7 @@ class SQLiteFeedback:
     def find(
         self, where: Mapping[str, object], limit: int | None, offset: int = 0, row: int | None = None
     ) -> list[Feedback]:
-        """Returns requests that satisfy a filter, in the order of arrival; with ``row``, those it served."""
+        """Returns requests that satisfy a filter, in the order of arrival; with ``row``, only requests that name it."""
         condition, parameters = self._asked(where)
         if row is not None:
             condition += " AND number IN (SELECT feedback FROM uses WHERE row = ?)"

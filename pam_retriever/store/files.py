@@ -21,10 +21,10 @@ BLOCK = 1 << 22  # bytes per read
 
 
 def read_path(name: str, path: object) -> Path:
-    """Returns a path that the system can look up, whether or not there is something.
+    """Returns a path that the system can look up, whether or not it exists.
 
     Raises:
-        InvalidInput: the value is no path, or one that the system cannot hold.
+        InvalidInput: the value is no path, or a path that the system does not allow.
     """
     if isinstance(path, str) and not path:  # as a path it would be the current folder
         raise InvalidInput(f"Got {name}=''.", "a path", "Name one; '.' is the current folder.")
@@ -41,10 +41,10 @@ def read_path(name: str, path: object) -> Path:
 
 
 def write_atomically(path: Path, contents: bytes) -> None:
-    """Writes a file atomically: it has its old contents or the new ones. On return it is on the disk.
+    """Writes a file atomically: the path has the old contents or the new ones. On return the file is on the disk.
 
     Raises:
-        StorageError: it could not be written; the old contents are there.
+        StorageError: the file could not be written; the old contents are unchanged.
     """
     written = path.with_name(f"{path.name}.new")
     with explained(path):
@@ -59,7 +59,7 @@ def write_atomically(path: Path, contents: bytes) -> None:
 
 
 def matching(folder: Path, *patterns: str) -> list[Path]:
-    """Returns the entries of a folder whose name fits one of the patterns; nothing, if the folder is gone."""
+    """Returns the entries of a folder whose name matches a pattern; an empty list if the folder does not exist."""
     try:
         with os.scandir(folder) as found:  # one scan: a glob for each pattern takes several
             names = [entry.name for entry in found]
@@ -74,11 +74,11 @@ def _compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def check_file(path: Path, sha256: str | None) -> None:
-    """Refuses a file that differs from the one that was saved.
+    """Checks that a file has the saved checksum.
 
     Raises:
-        IndexFormatError: it is missing, leads out of the folder, or its checksum differs.
-        StorageError: it cannot be read.
+        IndexFormatError: the file is missing, is outside the folder, or its checksum differs.
+        StorageError: the file cannot be read.
     """
     if path.is_symlink() or not path.is_file():
         what = "is a link" if path.is_symlink() else "is missing"

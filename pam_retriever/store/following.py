@@ -81,7 +81,7 @@ class Moments:
 
 
 def _stamp(folder: Path) -> Stamp | None:
-    """The state of the manifest file, which names the database."""
+    """Returns the state of the manifest file, which names the database; None if it cannot be read."""
     try:
         found = (folder / MANIFEST).stat()
     except OSError:
@@ -109,7 +109,7 @@ class FollowingStore(Store):
         """The database."""
 
     def catch_up(self) -> bool:
-        """Updates the view to the folder of now; returns whether anything was new. Nobody may read meanwhile.
+        """Updates the view to the current contents of the folder; returns whether they changed. Nobody may read then.
 
         Raises:
             IndexClosed: after ``close``.
@@ -191,12 +191,12 @@ def take_changes(
     """Applies changes to ANN indexes and links.
 
     Args:
-        database: after the changes.
-        indexes: before the changes.
-        links: before the changes.
-        changes: to apply; they do not include f.
+        database: the database after the changes.
+        indexes: the indexes before the changes.
+        links: the links before the changes.
+        changes: the changes to apply; they do not include f.
         dim: d.
-        width: of whole keys; d before ``fit``.
+        width: length of whole keys; d before ``fit``.
     """
     rows = np.array(sorted(changes.rows), np.int64)
     if len(rows):

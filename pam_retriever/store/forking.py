@@ -1,7 +1,7 @@
-"""What a forked child has to do with connections of SQLite, locks of folders, and locks of threads that it inherits.
+"""Makes forks safe: a forked child inherits connections of SQLite, locks of folders, and locks of threads.
 
-A child must not use a connection of its parent (sqlite.org/howtocorrupt.html, 2.6). While the child has a copy of one,
-SQLite in the child believes that it holds the locks of the parent. So a fork waits until no thread is inside SQLite,
+A child must not use a connection of its parent (sqlite.org/howtocorrupt.html, 2.6). While the child has a copy of it,
+SQLite in the child acts as if the child held the locks of the parent. So a fork waits until no thread is inside SQLite,
 and the child closes its copies at once. That changes no file, because the parent holds the locks. The child also closes
 its copy of the descriptor of a folder lock, which would keep the lock. A thread that does not exist in the child may
 hold a lock of threads, so the child never waits for a lock of an inherited index.
@@ -25,7 +25,7 @@ class Inherited(Protocol):
     """An object that a child must not share with its parent."""
 
     def hold_still(self, timeout: float) -> bool:
-        """Before a fork: waits until no thread is inside, and keeps others out; returns whether it did so in time."""
+        """Before a fork: waits until no thread uses the object, and locks it. Returns False after the timeout."""
 
     def go_on(self) -> None:
         """In the parent, after ``hold_still`` returned True: lets threads in again."""
@@ -45,7 +45,7 @@ def tell_of_forks(one: Inherited, folder: bool = False) -> None:
 
     Args:
         one: the object.
-        folder: whether it is the lock of a folder. These are released last, because connections need them if the
+        folder: whether it is the lock of a folder. Such locks are released last, because connections need them if the
             parent has ended.
     """
     (_folders if folder else _inherited).add(one)
@@ -57,7 +57,7 @@ def call_in_child(function: Callable[[], None]) -> None:
 
 
 def never_free(thing: object) -> None:
-    """Keeps an object until the process ends, whoever drops it."""
+    """Keeps a reference to an object until the process ends, so that it is never freed."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 

@@ -37,13 +37,13 @@ MOST_CHANGED = 0.2  # of all memories: if more changed, the graphs are built aga
 
 @dataclass(frozen=True)
 class Stored:
-    """Where the keys of graphs are read.
+    """The source of the keys of graphs.
 
     Attributes:
-        database: with the memories.
-        built: how indexes are built, and where.
-        rows: (n,) sorted, of all memories.
-        width: of whole keys; d before ``fit``.
+        database: the database of the memories.
+        built: settings of the indexes to build.
+        rows: (n,) the rows of all memories, sorted.
+        width: length of whole keys; d before ``fit``.
     """
 
     database: SQLiteDatabase
@@ -126,10 +126,10 @@ def _fill(index: WritableAnnIndex, graph: Graph, stored: Stored, whole: Writable
     """Adds to an index a graph, the keys of its rows, and the rows that the graph lacks.
 
     Args:
-        index: an empty one.
-        graph: its graph.
+        index: an empty index.
+        graph: the graph of the index.
         stored: source of the keys.
-        whole: the index over whole keys, for one over p.
+        whole: the index over whole keys, if ``index`` is the index over p.
     """
     known = np.sort(graph.rows[graph.rows >= 0])
     new = np.setdiff1d(stored.rows, known, assume_unique=True)

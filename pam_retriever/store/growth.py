@@ -42,7 +42,7 @@ class LearntTo:
         return found
 
     def with_growth(self, grew: Mapping[int, int], ends: Mapping[int, int]) -> LearntTo:
-        """Returns a copy with trajectories that are about to grow. Their steps that were new before stay new."""
+        """Returns a copy that includes trajectories which are about to grow. Steps that were new before stay new."""
         first = {number: min(at, self.grew.get(number, at)) for number, at in grew.items()}
         return replace(self, grew={**self.grew, **first}, ends={**self.ends, **ends})
 

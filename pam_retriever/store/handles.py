@@ -19,7 +19,7 @@ Inode = tuple[int, int]
 
 _mutex = threading.RLock()  # reentrant: the garbage collector may close a connection at any point of this thread
 _connections: Counter[Inode] = Counter()
-_waiting: dict[Inode, list[BinaryIO]] = {}  # files that are open and not in use
+_waiting: dict[Inode, list[BinaryIO]] = {}  # open files that no caller uses
 
 
 def connected(inode: Inode) -> None:
@@ -29,7 +29,7 @@ def connected(inode: Inode) -> None:
 
 
 def disconnected(inode: Inode) -> None:
-    """Records that SQLite has closed the file; closes ours after the last connection."""
+    """Records that SQLite has closed a connection to the file; after the last one, closes the waiting files."""
     with _mutex:
         _connections[inode] -= 1
         if not _connections[inode]:
@@ -39,7 +39,7 @@ def disconnected(inode: Inode) -> None:
 
 
 def read(path: Path) -> BinaryIO:
-    """Opens a file for reading from its beginning, or reuses one that waits. The caller hands it to ``close``."""
+    """Opens a file for reading from its beginning, or reuses a file that is still open. The caller calls ``close``."""
     found = path.stat()
     with _mutex:
         waiting = _waiting.get((found.st_dev, found.st_ino))

@@ -21,13 +21,13 @@ from pam_retriever.store.tenants import remove_other_tenants
 
 
 class Seal:
-    """The manifest of a folder that is open for writing. It has the checksum until the first write.
+    """The manifest of a folder that is open for writing. It contains the checksum until the first write.
 
     Args:
-        folder: of the index.
+        folder: folder of the index.
 
     Attributes:
-        manifest: as it is in the folder.
+        manifest: the manifest in the folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -45,7 +45,7 @@ class Seal:
             self.set(None)
 
     def set(self, sha256: str | None) -> None:
-        """Writes the manifest with another checksum."""
+        """Writes the manifest with this checksum."""
         with self._mutex:
             self._write({**self.manifest, "database_sha256": sha256})
 
@@ -66,7 +66,7 @@ class Seal:
 
 
 class Home:
-    """A folder that this object alone has open for writing, until ``close``.
+    """A folder that is open for writing. Until ``close``, no other object can open it for writing.
 
     Args:
         folder: of the index.
@@ -77,8 +77,8 @@ class Home:
 
     Raises:
         IndexFormatError: the folder is damaged, or no index.
-        IndexLocked: another index has it open for writing.
-        StorageError: it cannot be written to.
+        IndexLocked: another index has the folder open for writing.
+        StorageError: the folder cannot be written to.
     """
 
     def __init__(self, folder: Path, timeout: float = 0.0) -> None:

@@ -20,7 +20,7 @@ from pam_retriever.store.settings import SQLiteSettings
 from pam_retriever.types import Bools, Int64
 
 NAMES, STATE = "names", "mentions"  # settings: the metadata keys of names, and whether mentions are searched for
-WAITING = "mentions_waiting"  # setting: the first and last row of each bulk that is still to be searched
+WAITING = "mentions_waiting"  # setting: the first and last row of each bulk whose search is pending
 UNNAMED, SEARCHED = "no names", "searched"
 MANY = 1000  # memories in one call from which a new search of all may be faster
 SHARE = 0.5  # of all texts: for a smaller share an update costs less than a new search
@@ -30,12 +30,12 @@ class KeptMentions:
     """Names and mentions. The writing methods run inside the transaction of the change that they follow.
 
     Args:
-        store: the tables.
-        settings: next to the tables.
+        store: the tables of mentions.
+        settings: the settings of the same database.
 
     Attributes:
-        store: the tables.
-        waits: whether this process added memories in bulk whose search may still be to be done.
+        store: the tables of mentions.
+        waits: whether this process added memories in bulk whose search may be pending.
     """
 
     def __init__(self, store: SQLiteMentions, settings: SQLiteSettings) -> None:
@@ -54,7 +54,7 @@ class KeptMentions:
 
     @property
     def pending(self) -> bool:
-        """Whether a search is still to be done: of a bulk, of an index of format 1, or after a change of the keys."""
+        """Whether a search is pending: of a bulk, of an index of format 1, or after a change of the keys."""
         if self._settings.read_only:
             return False
         return self._settings.get(STATE) is None or bool(self._waiting())
@@ -96,11 +96,11 @@ class KeptMentions:
             self._graph().forget(rows)
 
     def erase_removed(self) -> None:
-        """Removes first words that only removed names had."""
+        """Removes the stored first words of names if all names with this first word were removed."""
         self.store.prune_beginnings()
 
     def search(self) -> None:
-        """Does the search that is still to be done."""
+        """Performs the pending search."""
         if self._settings.get(STATE) is None:
             self.build()
         elif bulks := self._waiting():

@@ -13,10 +13,10 @@ from pam_retriever.types import Float32, Int64
 
 
 class Built(NamedTuple):
-    """How ANN indexes are built, and where.
+    """Builds ANN indexes.
 
     Attributes:
-        backend: name, see ``make_backend``.
+        backend: name of the backend, see ``make_backend``.
         folder: for the full keys of a compressed index; None for a temporary file.
         dim: d.
     """
@@ -47,7 +47,7 @@ class KeyIndexes:
         whole: over whole keys.
         own: over p alone; None if ``whole`` answers for p.
         width: length of whole keys; d before ``fit``.
-        built: how indexes are built, and where.
+        built: builds the indexes.
 
     Attributes:
         whole: over whole keys.
@@ -64,7 +64,7 @@ class KeyIndexes:
         self._settle()
 
     def with_whole(self, whole: WritableAnnIndex, width: int) -> KeyIndexes:
-        """Returns the indexes under new whole keys. The index over p stays, unless the new index answers for p."""
+        """Returns indexes with another index over whole keys. The index over p stays, unless it is not needed then."""
         return KeyIndexes(whole, self.whole if self.associative is None else self.own, width, self._built)
 
     @property
@@ -73,7 +73,7 @@ class KeyIndexes:
         return self._over_p.own
 
     def _settle(self) -> None:
-        """Builds an index over p if the index over whole keys does not answer for p. That may change with the size."""
+        """Builds an index over p if the index over whole keys does not answer for p, which may depend on its size."""
         if self.associative is None or self.whole.answers_for_first:
             self._over_p.own = None
         elif self.own is None:
@@ -81,7 +81,7 @@ class KeyIndexes:
             self._over_p.own = self._built.over(rows, PrefixKeys(self.whole, rows, dim), dim)
 
     def add(self, rows: Int64, vectors: Float32, associations: Float32 | None) -> None:
-        """Stores the keys of memories and replaces those that are there."""
+        """Stores the keys of memories; replaces stored keys of the same rows."""
         if self.associative is None:
             self.whole.add(rows, unit(vectors))
             return
@@ -116,12 +116,12 @@ class KeyIndexes:
 
 
 class OverP:
-    """The index that answers for p: one of its own, or the one over whole keys.
+    """The index that answers for p: a separate index, or the index over whole keys.
 
     Args:
-        whole: over whole keys.
-        own: over p.
-        width: of whole keys.
+        whole: the index over whole keys.
+        own: the separate index over p; None to search ``whole``.
+        width: length of whole keys.
         dim: d.
 
     Attributes:

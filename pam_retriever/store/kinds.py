@@ -1,4 +1,4 @@
-"""Kinds of stores: one that holds observations, and one in an engine, whose changes may be repeated."""
+"""Kinds of stores: stores of observations, and stores in an engine, whose changes may be repeated."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class ObservedStore(Protocol):
     def move(
         self, space: Space, predictor: PredictorWeights | None, window: int, rows: Int64, vectors: Float32
     ) -> None:
-        """Takes over another encoder with all its vectors, and with f of them, in one transaction.
+        """Replaces the encoder, all vectors, and f of the vectors, in one transaction.
 
         Args:
             space: the encoder.
-            predictor: f of them; None before ``fit``.
+            predictor: f; None before ``fit``.
             window: tau of f.
             rows: (n,) all rows.
             vectors: (n, d).
@@ -42,10 +42,10 @@ class ObservedStore(Protocol):
 
 
 class Engine(Protocol):
-    """A database server, or a file of one, that holds a whole index.
+    """A database server, or a database file, that holds a whole index.
 
     Attributes:
-        name: of the engine.
+        name: name of the engine.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Engine(Protocol):
             dim: d of the index; None for an index that exists.
 
         Raises:
-            EngineUnavailable, InvalidInput, StorageError, IndexFormatError: as the message says.
+            EngineUnavailable, InvalidInput, StorageError, IndexFormatError: the message explains the cause.
         """
 
 

@@ -40,7 +40,7 @@ def read(store: Store) -> FitReport | None:
 
 
 def to_stored(report: FitReport) -> dict[str, Any]:
-    """Returns the report as JSON values, without the calibration, which the model stores."""
+    """Returns the report as JSON values, without the calibration, which the setting "model" contains."""
     names = [field.name for field in fields(report) if field.name not in ("calibration", "validation", "finished")]
     finished = None if report.finished is None else report.finished.isoformat()
     plain = {name: getattr(report, name) for name in names}
@@ -51,7 +51,7 @@ def from_stored(stored: object) -> FitReport:
     """Reads the output of ``to_stored``.
 
     Raises:
-        IndexFormatError: this is no such output.
+        IndexFormatError: ``stored`` is no output of ``to_stored``.
     """
     try:
         given: dict[str, Any] = dict(stored)  # type: ignore[call-overload]  # else a TypeError, as below

@@ -15,7 +15,7 @@ Listed = tuple[int, int, str, float | None]
 
 
 def to_records(numbers: Sequence[int], named: Mapping[int, str], steps: Iterable[Listed]) -> list[TrajectoryRecord]:
-    """Returns the named trajectories among these numbers as records. Their steps come in order."""
+    """Returns records of the trajectories with these numbers, if they have a name. ``steps`` must be in order."""
     held: dict[int, list[Listed]] = {number: [] for number in numbers if number in named}
     for step in steps:
         if step[0] in held:

@@ -1,4 +1,4 @@
-"""One writer per folder: a lock that the system releases when its process ends, however it ends."""
+"""A lock for the single writer of a folder. The system releases it when the process ends, for any reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pam_retriever.store.forking import tell_of_forks
 NAME = "writer.lock"
 NOTE_LIMIT = 1_000  # bytes; the note names the holder of the lock
 ASKED_EVERY = 0.01  # seconds between attempts of a waiting process
-HELD = (BlockingIOError, PermissionError)  # what the system raises if another holds the lock; Windows the second
+HELD = (BlockingIOError, PermissionError)  # the errors if another process holds the lock; Windows raises the second
 
 if sys.platform == "win32":
     import msvcrt
@@ -96,7 +96,7 @@ class WriterLock:
         return file
 
     def release(self) -> None:
-        """Releases the lock. A second call does nothing, or completes one that was interrupted."""
+        """Releases the lock. A second call does nothing, or completes a call that was interrupted."""
         _release(self._file, self._path)
         self._letting_go.detach()
 
