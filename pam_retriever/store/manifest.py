@@ -60,8 +60,8 @@ def read_manifest(folder: Path) -> Manifest:
     """Reads and checks a manifest.
 
     Raises:
-        IndexFormatError: there is none, it is not one of this library, or its format is newer.
-        StorageError: it cannot be read.
+        IndexFormatError: the manifest is missing, is no manifest of this library, or has a newer format.
+        StorageError: the manifest cannot be read.
     """
     path = folder / MANIFEST
     if not path.is_file():  # a pipe or a device could be read for ever
@@ -79,11 +79,11 @@ def parse_manifest(contents: bytes, path: Path) -> Manifest:
     """Checks the contents of a manifest; returns a new object each time.
 
     Args:
-        contents: of the file.
-        path: of the file, for messages.
+        contents: contents of the file.
+        path: path of the file, for messages.
 
     Raises:
-        IndexFormatError: it is not one of this library, or its format is newer.
+        IndexFormatError: it is no manifest of this library, or has a newer format.
     """
     return cast("Manifest", dict(_parse(contents, path)))
 

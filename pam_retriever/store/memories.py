@@ -21,17 +21,17 @@ from pam_retriever.types import Float32, Int64, Record
 from pam_retriever.validation import selects_all
 
 ROWS_AT_ONCE = 1_000_000  # read as one string
-WRITES_KEPT = 1_000  # writes whose rows are remembered
+WRITES_KEPT = 1_000  # writes whose rows are recorded
 
 
 class SQLiteMemories:
     """The memories of one index.
 
     Args:
-        connection: to the database.
+        connection: connection to the database.
 
     Attributes:
-        words_version: raised by every write, also one that is rolled back. Copies of an older version may be stale.
+        words_version: increases with every write, also if it is rolled back. Copies of an older version may be stale.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -58,7 +58,7 @@ class SQLiteMemories:
         return np.concatenate(blocks)
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """Returns the rows of those ids that are stored."""
+        """Returns id -> row, for the ids that are stored."""
         found = self._connection.fetch(
             "SELECT id, row FROM memories WHERE id IN (SELECT value FROM json_each(?))", [_listed(ids)]
         )
@@ -208,7 +208,7 @@ class SQLiteMemories:
         return np.unique(np.concatenate(rows)) if len(rows) == behind else None
 
     def _count_version(self) -> None:
-        """Raises the version before a write, also one that is rolled back later. Its rows are not known yet."""
+        """Increases the version before a write, even if it is rolled back later. Its rows are not known yet."""
         self.words_version += 1
         self._written.append(None)
 
@@ -220,7 +220,7 @@ class SQLiteMemories:
     # ---- vectors
 
     def all_vectors(self, dim: int) -> tuple[Int64, Float32]:
-        """Returns every row, and its vector."""
+        """Returns all rows, sorted, and their vectors (n, dim)."""
         found = self._connection.fetch("SELECT row, vector FROM vectors ORDER BY row")
         return np.array([row for row, _ in found], np.int64), from_blobs([vector for _, vector in found], dim)
 
@@ -250,7 +250,7 @@ class SQLiteMemories:
         return vectors, from_blobs([association for _, association in found], width) if width else None
 
     def vectors_of(self, rows: Int64, dim: int) -> tuple[Int64, Float32]:
-        """Returns those of ``rows`` that are stored, sorted, and their vectors."""
+        """Returns the stored rows among ``rows``, sorted, and their vectors."""
         found = self._connection.fetch(
             "SELECT row, vector FROM vectors WHERE row IN (SELECT value FROM json_each(?)) ORDER BY row",
             [json.dumps(rows.tolist())],
@@ -272,7 +272,7 @@ class SQLiteMemories:
         return [blob for (blob,) in found]
 
     def clear_associations(self) -> None:
-        """Removes all association vectors, as before ``fit``."""
+        """Removes all association vectors. The memories are then as before ``fit``."""
         self._connection.changes.everything = True
         self._connection.fetch("UPDATE vectors SET association = NULL")
 
@@ -313,12 +313,12 @@ class SQLiteMemories:
         return words.places(self._connection.fetch, term, column, most)
 
     def lengths(self) -> tuple[Int64, Int64]:
-        """Returns the rows that have a text, and its length in characters."""
+        """Returns the rows that have a text, and the length of each text in characters."""
         return words.lengths(self._connection.fetch)
 
 
 def _listed(ids: Sequence[str]) -> str:
-    """Returns ids as an array for ``json_each``, without ids that have a NUL: it reads only up to the NUL."""
+    """Returns ids as an array for ``json_each``, without ids that contain a NUL: SQLite reads only up to the NUL."""
     return json.dumps([id for id in ids if "\x00" not in id])
 
 

@@ -22,7 +22,7 @@ from pam_retriever.types import Int64
 Int32 = npt.NDArray[np.int32]
 Number = int | float
 
-EXACT = 2**53  # integers up to this one are exact as doubles
+EXACT = 2**53  # integers up to this value are exact as doubles
 TABLE_FROM = 16  # from this many texts in one look-up, a hash table is faster
 NO_PLACES: Int32 = np.empty(0, np.int32)
 
@@ -31,7 +31,7 @@ class Numbers:
     """Distinct numbers in order.
 
     Args:
-        values: (m,) float64, or Python numbers as objects if one is an integer that no double equals.
+        values: (m,) float64, or Python numbers as objects if an integer among them equals no double.
     """
 
     def __init__(self, values: npt.NDArray[Any]) -> None:
@@ -168,8 +168,8 @@ class Lists(Generic[V]):
     """Inverted lists: the positions of memories by value.
 
     Args:
-        values: m distinct ones.
-        starts: (m + 1,) where the places of each value begin in ``places``.
+        values: m distinct values.
+        starts: (m + 1,) the index in ``places`` at which the positions of each value begin.
         places: (e,) positions of memories.
     """
 
@@ -190,12 +190,12 @@ class Lists(Generic[V]):
         return int(self.values.nbytes + self._starts.nbytes + self.places.nbytes)
 
     def between(self, first: int, last: int) -> Int32:
-        """Returns the positions for the values number ``first`` to ``last``, without the last."""
+        """Returns the positions of the values with numbers from ``first`` to before ``last``."""
         places: Int32 = self.places[self._starts[first] : self._starts[max(first, last)]]
         return places
 
     def at(self, values: Int64) -> Int32:
-        """Returns the positions for some values, given by their numbers."""
+        """Returns the positions of some values, given by their numbers."""
         if len(values) == 1:
             return self.between(int(values[0]), int(values[0]) + 1)
         starts = self._starts[values]
@@ -222,7 +222,7 @@ class Column:
         text: strings.
         nested: lists and dicts, as JSON.
         number_entry: numbers that are entries of lists.
-        text_entry: strings that are.
+        text_entry: strings that are entries of lists.
         none: (e,) positions of the memories with None.
     """
 
@@ -290,7 +290,7 @@ def merged(columns: Sequence[tuple[Column, Int32]]) -> Column:
     """Merges several columns.
 
     Args:
-        columns: each with the new position of each old one, -1 for positions to leave out.
+        columns: columns, each with the new position for each old position; -1 leaves a position out.
     """
     parts: dict[str, Lists[Any]] = {}
     for name in ("number", "text", "nested", "number_entry", "text_entry"):
@@ -344,6 +344,6 @@ def _itself(value: Number) -> Number:
 
 
 def _as_array(values: Sequence[Number]) -> npt.NDArray[Any]:
-    """Returns numbers as doubles, or as objects if one is an integer that no double equals."""
+    """Returns numbers as doubles, or as objects if an integer among them equals no double."""
     exact = all(type(value) is float or abs(value) <= EXACT for value in values)
     return np.array(values, np.float64 if exact else object)

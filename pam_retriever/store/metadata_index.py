@@ -2,7 +2,7 @@
 
 The first filter reads the metadata into columns, in segments of up to 100,000 memories. The next filter after a write
 reads the written memories into a small segment. Small segments are merged, so that there are few. A segment never
-changes, so that readers can keep the segments that they have.
+changes, so that readers can still use it after later writes.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from pam_retriever.store.metadata_columns import Column, ColumnBuilder, Int32, e
 from pam_retriever.types import Bools, Int64
 
 SEGMENT = 100_000  # memories; larger segments are not merged
-GROWTH = 4  # a segment is merged with the later ones if these have more than a quarter of its memories
+GROWTH = 4  # a segment is merged with later segments if these have more than a quarter of its memories
 FEW = 3  # number of small segments that are kept before a merge
-DEAD_SHARE = 0.5  # of a segment; with more removed memories it is built again without them
+DEAD_SHARE = 0.5  # a segment with a larger share of removed memories is built again without them
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Segment:
 
     Attributes:
         rows: (n,) sorted.
-        columns: by key, of top-level entries; positions are those in ``rows``.
+        columns: by key, of top-level entries; positions are indices of ``rows``.
         alive: (n,) False for rows that were removed or changed since; None if all are current.
     """
 
@@ -87,7 +87,7 @@ class Segment:
         return own + sum(column.nbytes for column in columns)
 
     def without(self, rows: Int64) -> Segment:
-        """Returns a copy without some ``rows`` (sorted)."""
+        """Returns a copy without these sorted ``rows``."""
         at = np.searchsorted(self.rows, rows)
         at = at[np.take(self.rows, at, mode="clip") == rows] if len(self.rows) else at[:0]
         if not len(at):
@@ -207,7 +207,7 @@ class MetadataIndex:
         return sum(segment.nbytes for segment in self._segments)
 
     def matching(self, where: Mapping[str, object], rows_of: Callable[[Timed], Int64] | None = None) -> Int64:
-        """Returns the rows that satisfy a filter, sorted; ``rows_of`` gives the memories that have a time.
+        """Returns the rows that satisfy a filter, sorted; ``rows_of`` returns the rows that satisfy a test of time.
 
         Raises:
             InvalidInput: the filter is invalid.
@@ -226,8 +226,8 @@ class MetadataIndex:
 
         Args:
             changed: sorted rows that were written or removed.
-            rows: those of ``changed`` that are stored, sorted.
-            metadatas: of ``rows``, as JSON.
+            rows: the stored rows among ``changed``, sorted.
+            metadatas: metadata of ``rows``, as JSON.
         """
         segments = [segment.without(changed) for segment in self._segments]
         if len(rows):
@@ -278,7 +278,7 @@ def with_times(condition: Condition, rows_of: Callable[[Timed], Int64]) -> Condi
 
 
 def no_times_here() -> InvalidInput:
-    """Raises the error for a filter by time on data that have no times."""
+    """Returns the error for a filter by time on data that have no times."""
     return InvalidInput(
         f"Got {TIME!r} in a filter of feedback.",
         "memories, which have times",

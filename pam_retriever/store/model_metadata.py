@@ -13,7 +13,7 @@ from pam_retriever.types import Calibration
 
 
 def read_model(settings: Settings) -> ModelMetadata | None:
-    """Returns the setting "model"; None before ``fit``. Its readers check the other entries.
+    """Returns the setting "model"; None before ``fit``. Checks only the entry "sha256".
 
     Raises:
         IndexFormatError: the setting names no predictor.
@@ -62,10 +62,10 @@ def write_model(settings: Settings, packed: PackedPredictor, learnt: Learnt, lea
 
 
 def check_fitted(memories: int, weights: bool, associations: bool) -> None:
-    """Checks that association vectors and the weights that made them are both there, or neither.
+    """Checks that the database has both association vectors and the weights that made them, or neither.
 
     Raises:
-        IndexFormatError: one is there without the other.
+        IndexFormatError: it has only one of the two.
     """
     if memories and weights != associations:
         raise IndexFormatError(

@@ -31,7 +31,7 @@ def set_names(store: Store, names: Names) -> None:
 
 
 def has_to_search(store: Store) -> bool:
-    """Whether the search for names is yet to be done, and this store can do it."""
+    """Whether the search for names is pending, and this store can perform it."""
     return store.database.mentions.pending
 
 
@@ -49,7 +49,7 @@ def search(store: Store) -> None:
 
 
 def close(store: Store) -> None:
-    """Does the pending search for names of this process, and closes the store. No other thread may use it meanwhile."""
+    """Performs this process's pending search for names, and closes the store. No other thread may use the store."""
     try:
         if not store.closed and store.database.mentions.waits:
             search(store)

@@ -1,4 +1,4 @@
-"""Opening stores: a new one in memory, one in a folder, one in an engine, and a copy of one in a folder."""
+"""Opens stores: a new store in memory, a store in a folder or in an engine, or a copy of a folder in memory."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _read(folder: Path, database: SQLiteDatabase, manifest: Manifest, space: Spa
 
 
 def _read_dim(dim: int | None, space: Space | None, embedder: Embedder | None) -> int:
-    """Returns the dimension of a new index: as given, or that of its encoder or embedder."""
+    """Returns the dimension of a new index: the given one, or the dimension of its encoder or embedder."""
     if space is not None:
         if dim not in (None, space.encoder.dim):
             raise InvalidInput(

@@ -22,8 +22,8 @@ class ReadWriteLock:
     It is phase-fair (Brandenburg and Anderson 2010): a waiting writer goes before readers that come later, so that no
     stream of queries keeps it out, and readers that waited while one wrote go before the next, so that no stream of
     writes keeps them out. A thread that is inside may enter again, but a reader cannot become a writer. An interrupt
-    while a thread waits or leaves does no harm: nobody waits longer than ``LOST`` for a notification, which an
-    interrupt may lose, and both ways in are generators, which release when they are collected.
+    while a thread waits or leaves does no harm: it may lose a notification, but no thread waits longer than ``LOST``
+    for it; ``exclusive`` and ``shared`` are generators, which release the lock when they are collected.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The result of a training, and how a store takes it over while it answers queries."""
+"""The result of a training, and its transfer into a store that answers queries meanwhile."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Learnt:
         codes: the table of episode codes.
         calibration: of the channels; None after the published recipe.
         window: tau.
-        recipe: the settings with which a later ``fit`` may continue from these weights; None if none may.
-        predict_together: f of many vectors (n, d) -> (n, d + code), where several processes compute a share each; None
-            if each process computes all.
+        recipe: the settings with which a later ``fit`` may continue from these weights; None if no ``fit`` may.
+        predict_together: computes f of many vectors (n, d) -> (n, d + code), a share in each of several processes;
+            None if each process computes all.
         ends: number -> the position after the last learnt step, of trajectories that grew.
     """
 
@@ -65,10 +65,10 @@ class Rebuild(Protocol):
         """Computes all keys and builds an ANN index. This takes long; the store answers and changes meanwhile."""
 
     def help_prepare(self, learnt: Learnt) -> None:
-        """Computes this process's share of what the first process prepares."""
+        """Computes this process's share of the keys that the first process prepares."""
 
     def commit(self, learnt: Learnt, episodes: list[Episode]) -> None:
-        """Takes over weights, keys, and the episodes given to ``fit``, in one transaction. Nobody may read."""
+        """Stores weights, keys, and the episodes given to ``fit``, in one transaction. Nobody may read meanwhile."""
 
     def end(self) -> None:
         """Stops the record of changes, with or without a commit. Nobody may write meanwhile."""

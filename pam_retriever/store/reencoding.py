@@ -36,8 +36,8 @@ class NewSpace:
 
     Attributes:
         space: copies of the new encoder and, if there is one, of the outward predictor.
-        predictor: over the new states; None keeps that of the store.
-        window: of that predictor; None keeps that of the store.
+        predictor: the predictor over the new states; None keeps the predictor of the store.
+        window: tau of that predictor; None keeps the tau of the store.
     """
 
     space: Space
@@ -111,7 +111,7 @@ def encode_anew(store: Store, lock: ReadWriteLock, new: NewSpace, progress: bool
         The number of encoded memories.
 
     Raises:
-        InvalidInput: some memories were added as vectors, or the encoder returns NaN for one. Nothing was changed.
+        InvalidInput: some memories were added as vectors, or the encoder returned NaN for one. Nothing was changed.
     """
     with lock.shared():
         _check_observed(store)

@@ -1,4 +1,4 @@
-"""Checks the folder of an index, and rebuilds what can be rebuilt."""
+"""Checks the folder of an index, and rebuilds a damaged index from its readable data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pam_retriever.store.tenants import root_of, tenants_in
 from pam_retriever.store.weights import read_predictor
 from pam_retriever.types import Bools, Float32
 
-CLOSE = 1e-3  # float32 on another machine changes f(p), of unit length, by 1e-6
+CLOSE = 1e-3  # tolerance; float32 on another machine changes f(p), of unit length, by 1e-6
 NAMED = 20  # damaged memories that are listed one by one
 
 
@@ -67,11 +67,11 @@ def repair(path: str | Path) -> list[str]:
 
     Memories whose checksum differs are left out and listed. Association vectors are computed again from vectors and
     weights; episode codes are copied. If the weights are lost, the index has to be fitted again. A saved ANN index is
-    dropped: ``open`` and ``load`` build it again. The damaged database is kept as ``damaged-...``, with its journal. It
-    is renamed only after the new one is on the disk. So a kill loses nothing: call ``repair`` again.
+    dropped: ``open`` and ``load`` build it again. The damaged database is renamed to ``damaged-...``, with its journal,
+    but only after the new one is on the disk. So a kill loses nothing: call ``repair`` again.
 
     Returns:
-        A line for each thing that was rebuilt or lost; none for a sound index.
+        A line for each rebuilt or lost part; none for a sound index.
 
     Raises:
         IndexFormatError: there is nothing to rebuild from, or there is a journal or a link that SQLite would use. The
@@ -101,10 +101,10 @@ def _tenants(folder: Path) -> list[tuple[str, Path]]:
 
 
 def refuse_others(folder: Path) -> None:
-    """Refuses a folder without an index, and one of a newer format, which is not damaged.
+    """Raises an error for a folder that cannot be repaired.
 
     Raises:
-        IndexFormatError: it is one of these.
+        IndexFormatError: the folder has no index, or an index of a newer format, which is not damaged.
     """
     try:
         read_manifest(folder)
@@ -180,7 +180,7 @@ def _contents(folder: Path, manifest: Manifest, database: SQLiteDatabase) -> Ite
 
 
 def _manifest(folder: Path) -> Manifest | str:
-    """Returns the manifest, or its defects."""
+    """Returns the manifest, or a description of its defects."""
     try:
         return read_manifest(folder)
     except IndexFormatError as error:
@@ -230,7 +230,7 @@ def _write_beside(path: Path, manifest: Manifest, database: SQLiteDatabase, pred
 def _put_aside(folder: Path) -> Iterator[str]:
     """Renames databases that are no longer used, each after its journal.
 
-    If a kill separates the two, the next repair renames the other.
+    If a kill comes between the two renames, the next repair renames the other file.
     """
     used = str(read_manifest(folder)["database"])
     with explained(folder):
@@ -246,7 +246,7 @@ def _put_aside(folder: Path) -> Iterator[str]:
 
 
 def _new_manifest(folder: Path, known: Manifest | None, dim: int, backend: str) -> Manifest:
-    """Returns a manifest with the tenants of the old one; if that is lost, with the tenants that were changed last."""
+    """Returns a manifest with the tenants of the old one; if it is lost, with the last changed folder of tenants."""
     made = new_manifest(dim, backend)
     named = known["tenants"] if known is not None and "tenants" in known else None
     if known is None:
@@ -305,7 +305,7 @@ def _no_code(codes: Float32) -> Bools:
 
 
 def _database(folder: Path, manifest: Manifest | None) -> Path:
-    """Returns the database that the manifest names; without a manifest, the one that was changed last."""
+    """Returns the database that the manifest names; without a manifest, the last changed database."""
     if manifest and (folder / str(manifest["database"])).is_file():
         return folder / str(manifest["database"])
     found = sorted(folder.glob("memories-*.sqlite"), key=lambda path: path.stat().st_mtime)

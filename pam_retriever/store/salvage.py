@@ -36,7 +36,7 @@ def salvage(path: Path, dim: int | None) -> tuple[SQLiteDatabase, int, list[str]
 
     Args:
         path: the file, which is not changed.
-        dim: of the index; None for that of the first memory.
+        dim: dimension of the index; None for the dimension of the first memory.
 
     Returns:
         The database, the dimension (0 for none) and a line for each loss.
@@ -184,7 +184,7 @@ def _table_of(sql: str) -> tuple[str, str]:
 
 
 def _next(source: sqlite3.Connection, sql: str, start: int, last: int) -> tuple[int, int]:
-    """Returns the next number and the end of the search: numbers may be far apart, truly or by a stranger's claim."""
+    """Returns the next number and the end of the search: numbers may be far apart, also because of damage."""
     table, column = _table_of(sql)
     try:
         (found,) = source.execute(
@@ -197,7 +197,7 @@ def _next(source: sqlite3.Connection, sql: str, start: int, last: int) -> tuple[
 
 
 def _last(source: sqlite3.Connection, table: str) -> int:
-    """Returns the largest number that was ever given out."""
+    """Returns the largest number that a row of the table ever had."""
     try:
         found = source.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", [table]).fetchone()
         return min(int(found[0]), 2**40) if found else 0

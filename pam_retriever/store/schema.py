@@ -1,4 +1,4 @@
-"""The tables of an index, and the types that their columns never hold."""
+"""The tables of an index, and for each table the SQL condition of rows that this library never writes."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ class SQLiteSettings:
     """The settings and weights of one index; see ``store.database.Settings``.
 
     Args:
-        connection: to the database.
+        connection: connection to the database.
     """
 
     def __init__(self, connection: Connection) -> None:

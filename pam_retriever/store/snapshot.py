@@ -52,7 +52,7 @@ def create_folder(folder: Path, manifest: Manifest) -> None:
 
 
 def load(folder: Path, build: Callable[[SQLiteDatabase, Manifest], T]) -> T:
-    """Loads a folder: ``build`` gets a copy in memory of its database, and its manifest.
+    """Loads a folder: passes a copy in memory of its database, and its manifest, to ``build``.
 
     A writer may be at work; the copy is a snapshot.
 
@@ -63,7 +63,7 @@ def load(folder: Path, build: Callable[[SQLiteDatabase, Manifest], T]) -> T:
 
 
 def view(folder: Path, build: Callable[[SQLiteDatabase, Manifest], T], mode: Mode = "read") -> T:
-    """Like ``load``, but reads from the file itself. Later writes do not change what is read.
+    """Like ``load``, but reads from a snapshot of the file itself. Later writes do not affect it.
 
     Args:
         folder: of the index.
@@ -78,7 +78,7 @@ def _while_it_stays(
     read: Callable[[Path, Manifest], SQLiteDatabase],
     build: Callable[[SQLiteDatabase, Manifest], T],
 ) -> T:
-    """Tries again if the folder was changed meanwhile: a named file may have been removed or replaced."""
+    """Reads a folder. Reads again if the folder changed meanwhile, because a named file may have been replaced."""
     for attempt in range(ATTEMPTS):
         time.sleep(PAUSE * attempt)
         before = _signature(folder)
@@ -101,10 +101,12 @@ def _while_it_stays(
 
 
 def refuse_companions(folder: Path) -> None:
-    """Refuses a folder with links, or with files beside its databases that SQLite would use. A writer may be at work.
+    """Raises an error for links in a folder, and for files beside its databases that SQLite would use.
+
+    Meanwhile a writer may change the folder.
 
     Raises:
-        IndexFormatError: it has such files.
+        IndexFormatError: the folder has such files.
     """
     check_links(folder)
     for attempt in range(ATTEMPTS):
@@ -119,7 +121,7 @@ def refuse_companions(folder: Path) -> None:
 
 
 def _sealed(folder: Path) -> str | None:
-    """The name of the database if the manifest has its checksum; else None."""
+    """Returns the name of the database if the manifest has its checksum; else None."""
     try:
         manifest = read_manifest(folder)
     except IndexFormatError:
@@ -128,7 +130,7 @@ def _sealed(folder: Path) -> str | None:
 
 
 def _signature(folder: Path) -> list[tuple[str, int]]:
-    """The names of the files, and when the manifest was written."""
+    """Returns the names of the files, and the time at which the manifest was written."""
     with explained(folder):
         names = [(path.name, 0) for path in matching(folder, "*.safetensors")] if folder.is_dir() else []
         manifest = folder / MANIFEST
@@ -233,7 +235,7 @@ def write_files(
 
 
 def _takes_no_journal(path: Path) -> bool:
-    """Whether the folder takes no journal and holds none. SQLite then has to open the file as immutable."""
+    """Whether no journal exists or can be created in the folder. SQLite then has to open the file as immutable."""
     return not os.access(path.parent, os.W_OK) and not holds_log(path)
 
 

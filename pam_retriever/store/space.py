@@ -1,6 +1,6 @@
 """The encoder of an index, and its storage.
 
-Its weights are in the database, as safetensors, beside the vectors that it made. So one commit replaces both.
+The weights of the encoder are in the database, as safetensors, like its vectors. So one commit replaces both.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ ENCODER, MODALITIES, OUTWARD = (f"pam_retriever.jepa.{name}" for name in ("encod
 
 @dataclass(frozen=True)
 class Space:
-    """The encoder of an index: copies that nobody trains.
+    """The encoder of an index: copies of modules, which are never trained.
 
     Attributes:
-        encoder: of memories and cues.
+        encoder: the encoder of memories and cues.
         outward: the outward predictor over its states, if the index has one.
     """
 
@@ -35,10 +35,10 @@ class Space:
 
     @classmethod
     def of(cls, encoder: Encoder, outward: Trainable | None = None) -> Space:
-        """Copies the modules, so that further training does not change what is stored.
+        """Copies the modules, so that further training does not change the stored modules.
 
         Raises:
-            InvalidInput: this is no encoder, or a predictor has another dimension.
+            InvalidInput: ``encoder`` is no encoder, or a predictor has another dimension.
         """
         if not isinstance(encoder, Encoder):
             raise InvalidInput(f"Got encoder={type(encoder).__name__}.", "a CompositeEncoder", "Wrap a module in one.")
@@ -134,7 +134,7 @@ def _rebuild_outward(config: dict[str, Any], dim: int) -> Trainable:
 
 
 def _check_sizes(config: dict[str, Any], dim: int) -> None:
-    """Checks sizes before modules are created: a damaged description could exceed the memory."""
+    """Checks sizes before modules are created: modules of a damaged description could exceed the memory."""
     if config["dim"] != dim or any(config[size] > MAX_HIDDEN for size in ("width", "hidden") if config.get(size)):
         raise ValueError(f"dim={config['dim']} for an index of {dim}, or wider than {MAX_HIDDEN:,}")
 

@@ -45,8 +45,8 @@ class SQLiteStore(FollowingStore):
 
     Args:
         database: the database of the index.
-        manifest: of the index, with dimension and backend.
-        folder: of the index, None for one in memory.
+        manifest: the manifest of the index, with dimension and backend.
+        folder: the folder of the index, None for an index in memory.
         source: the folder of the predictor, if the database names one.
         home: the lock and the checksum of the folder, closed with the database.
         space: the encoder of a new index; for a saved index, the source of its custom modules.
@@ -87,7 +87,7 @@ class SQLiteStore(FollowingStore):
             self._moments = Moments(database.connection, source)
 
     def _take_cached(self, database: SQLiteDatabase, folder: Path) -> bool:
-        """Takes over the compressed index that ``close`` saved in the folder, if there is one."""
+        """Loads the compressed index that ``close`` saved in the folder; returns whether there was one."""
         predictor, calibration, window = self._model_of(database)
         width = self.dim + (0 if predictor is None else predictor.config.width)
         whole = ann_cache.take(database, folder, self.backend, width)
@@ -323,10 +323,10 @@ class SQLiteStore(FollowingStore):
     def move(
         self, space: Space, predictor: PredictorWeights | None, window: int, rows: Int64, vectors: Float32
     ) -> None:
-        """Takes over another encoder with all its vectors (n, d), and f of them, in one transaction.
+        """Replaces the encoder, all vectors (n, d), and f of the vectors, in one transaction.
 
-        The next ``fit`` starts from new weights. A calibration belongs to one predictor. So a new predictor has none,
-        and recall uses the plain channels.
+        The next ``fit`` starts from new weights. A calibration belongs to one predictor. So a new predictor has no
+        calibration, and recall uses the uncalibrated channels.
         """
         self.follow_database()
         database, new = self.database, predictor is not self.predictor
@@ -355,13 +355,13 @@ class SQLiteStore(FollowingStore):
             weights.remove_other_predictors(self.folder, keep=str(model["file"]))
 
     def _associate_moved(self, predictor: PredictorWeights) -> Associate:
-        """Returns association vectors by a predictor. That of the index keeps the codes; another one has no codes."""
+        """Returns a function that computes association vectors. Only the predictor of the index keeps the codes."""
         if predictor is not self.predictor:
             return lambda _, vectors: predictor(vectors)
         return lambda rows, vectors: with_codes(predictor(vectors), self.codes_of(rows))
 
     def write_weights(self, predictor: PredictorWeights) -> PackedPredictor:
-        """Writes the weights to the disk if the index is on one; returns the setting "model"."""
+        """Writes the weights to the disk if the index has a folder; returns the description of the predictor."""
         model, packed = weights.pack_predictor(predictor)
         self._predictors[model["sha256"]] = predictor
         if self.folder is not None:

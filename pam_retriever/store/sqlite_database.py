@@ -30,12 +30,12 @@ class SQLiteDatabase:
     Args:
         path: the file, or None to keep them in memory.
         mode: see ``Connection``.
-        sha256: of the file, for ``verify`` or ``verify_meanwhile``; None if it is verified.
+        sha256: checksum of the file, for ``verify`` or ``verify_meanwhile``; None if the file is verified.
         checked: whether another connection has checked the contents.
         before_change, resting: see ``Connection``.
 
     Attributes:
-        connection: to the file; does transactions and copies.
+        connection: connection to the file, for transactions and copies.
         memories: the memories.
         trajectories: the trajectories of the memories.
         feedback: requests, and the memories that served them.
@@ -46,7 +46,7 @@ class SQLiteDatabase:
 
     Raises:
         IndexFormatError: the file is damaged, or not such a database.
-        StorageError: the disk or its permissions are in the way.
+        StorageError: the disk is full, or permissions are missing.
     """
 
     DERIVED = "ann"  # the setting that names a saved ANN index; see ``ann_cache``
@@ -125,7 +125,7 @@ class SQLiteDatabase:
 
     @property
     def read_only(self) -> bool:
-        """Whether it was opened to read."""
+        """Whether the database is read-only."""
         return self.connection.read_only
 
     def check_writable(self) -> None:
@@ -182,7 +182,7 @@ class SQLiteDatabase:
 
 
 def _types_of(path: Path) -> Callable[[], None]:
-    """Returns the check of the types in a file. It uses a connection of its own, so that others can go on."""
+    """Returns a function that checks the types in a file, over a separate connection, which blocks no other."""
 
     def check() -> None:
         connection = Connection(path, SCHEMA, "read", OLDER)

@@ -41,7 +41,7 @@ class SQLiteRebuild:
         self._whole = self._store.built.over(self.rows, self._keys(learnt), width)
 
     def help_prepare(self, learnt: Learnt) -> None:
-        """Computes this process's share of what the first process prepares: reads the same chunks."""
+        """Computes this process's share of the keys that the first process prepares: reads the same chunks."""
         keys = self._keys(learnt)
         for chunk in chunks(len(self.rows)):
             keys[chunk]
@@ -52,7 +52,7 @@ class SQLiteRebuild:
         return NewKeys(self.rows, vectors, learnt.associate_together, sample=learnt.associate)
 
     def commit(self, learnt: Learnt, episodes: list[Episode]) -> None:
-        """Takes over a finished training: episodes, weights and association vectors, in one transaction."""
+        """Stores a finished training: episodes, weights and association vectors, in one transaction."""
         store, whole, width = self._store, self._whole, self._store.dim + learnt.predictor.config.width
         store.follow_database()
         database = store.database

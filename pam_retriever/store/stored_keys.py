@@ -20,10 +20,10 @@ class StoredKeys:
     """The keys in the database: [p ; f(p) ; e(p)], or [p] before ``fit``.
 
     Args:
-        memories: of the database.
+        memories: memories of the database.
         rows: (n,) sorted, all stored.
         dim: d.
-        width: of an association vector; 0 before ``fit``.
+        width: length of an association vector; 0 before ``fit``.
     """
 
     def __init__(self, memories: SQLiteMemories, rows: Int64, dim: int, width: int) -> None:
@@ -37,8 +37,8 @@ class StoredVectors:
     """The vectors of memories. Zeros for a memory that is deleted before it is read.
 
     Args:
-        memories: of the database.
-        lock: of the store, held while a chunk is read.
+        memories: memories of the database.
+        lock: lock of the store, held while a chunk is read.
         rows: (n,) sorted.
         dim: d.
     """
@@ -64,8 +64,8 @@ class NewKeys:
         rows: (n,).
         vectors: (n, d) an array, or a reader of chunks.
         associate: computes the association vectors; None for keys [p].
-        sample: computes those of a sample (a slice with a step) in one process, where several processes share
-            ``associate``; None to use ``associate``.
+        sample: computes the association vectors of a sample (a slice with a step) in one process, if several processes
+            share ``associate``; None to use ``associate``.
     """
 
     def __init__(
@@ -83,8 +83,8 @@ class PrefixKeys:
     """The keys [p] of an index over whole keys.
 
     Args:
-        whole: over whole keys.
-        rows: (n,) all stored in that index.
+        whole: the index over whole keys.
+        rows: (n,) rows, all stored in that index.
         dim: d.
     """
 

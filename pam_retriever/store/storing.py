@@ -22,10 +22,10 @@ def put_memories(
     """Inside a transaction: stores n memories, and replaces those with the same id; see ``Memories.upsert``.
 
     Returns:
-        (n,) their rows.
+        The rows (n,) of the memories.
 
     Raises:
-        InvalidInput: the index has times of the other kind; nothing was written.
+        InvalidInput: the index has times of the other kind ("dates" or "numbers"); nothing was written.
     """
     if times is not None:
         database.times.check(times.kind)

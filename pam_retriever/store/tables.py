@@ -19,7 +19,7 @@ def schema_of(statements: Sequence[str]) -> Said:
 
 @cache
 def _schema_of_these(statements: tuple[str, ...]) -> Said:
-    """The same, cached for each of the few schemas."""
+    """Does the work of ``schema_of``, cached for each of the few schemas."""
     database = sqlite3.connect(":memory:")
     try:
         for statement in statements:

@@ -1,4 +1,4 @@
-"""The folders of tenants: each is the folder of an index, inside one that the manifest names.
+"""The folders of tenants: each is the folder of an index, inside a folder that the manifest names.
 
     tenants-<name>/t-<base32 of the tenant's name>/    manifest.json, memories-*.sqlite, ... of that tenant
 
@@ -44,7 +44,7 @@ def check_tenant(name: str) -> str:
 
 
 def folder_of(name: str) -> str:
-    """The name of a tenant's folder."""
+    """Returns the name of a tenant's folder."""
     return PREFIX + base64.b32encode(name.encode()).decode().rstrip("=").lower()
 
 
@@ -79,9 +79,9 @@ class TenantFolders:
     """The tenants in the folder of an index.
 
     Args:
-        folder: of the index.
+        folder: folder of the index.
         home: the same folder, open for writing; None for reading.
-        mode: of the database of the index. In "read" and "follow" nothing may be changed, not even in memory.
+        mode: mode of the database of the index. In "read" and "follow" nothing may be changed, not even in memory.
 
     Attributes:
         writable: whether tenants can be created and removed.
@@ -166,10 +166,10 @@ def _empty_database() -> bytes:
 
 
 def root_of(folder: Path, manifest: Manifest) -> Path | None:
-    """Returns the folder that holds the tenants of an index; None if it has none.
+    """Returns the folder that holds the tenants of an index; None if the index has no tenants.
 
     Raises:
-        IndexFormatError: it is missing, or a link.
+        IndexFormatError: the folder is missing, or a link.
     """
     named = manifest.get("tenants")
     if named is None:
@@ -246,7 +246,7 @@ def _refuse_link(path: Path) -> None:
 
 
 def no_tenants(backend: str) -> InvalidInput:
-    """Returns the error for a call on tenants of a store that has none."""
+    """Returns the error for a call of ``tenant`` on a store that cannot have tenants."""
     return InvalidInput(
         f"Got tenant(...) on an index in {backend!r}.",
         "an index in a folder or in memory",

@@ -28,7 +28,7 @@ class NewTimes:
     """The times of n memories that are about to be stored.
 
     Attributes:
-        times: n, seconds since 1970 for dates; None for a memory without.
+        times: n, seconds since 1970 for dates; None for a memory without a time.
         zones: n, seconds east of UTC.
         kind: "dates", or "numbers" in the caller's unit; None if no memory has a time.
     """
@@ -42,7 +42,7 @@ class NewTimes:
         """Checks the times of ``length`` memories.
 
         Raises:
-            InvalidInput: another number of times, a value that is no time, or dates beside numbers.
+            InvalidInput: there is another number of times, a value is no time, or there are both dates and numbers.
         """
         if given is None:
             return cls((None,) * length, (0,) * length, None)
@@ -84,10 +84,10 @@ class SQLiteTimes:
     """The times of the memories of one index. A given time has precedence over the timestamps of steps.
 
     Args:
-        connection: to the database.
+        connection: connection to the database.
 
     Attributes:
-        version: raised by every write, also one that is rolled back.
+        version: increases with every write, also if it is rolled back.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -95,7 +95,7 @@ class SQLiteTimes:
         self.version = 0
 
     def kind(self) -> Kind | None:
-        """Returns the kind of the times; None without any."""
+        """Returns the kind of the times; None if no memory has a time."""
         kind = self._settings.get(KIND)
         there = kind is not None and self._connection.fetch("SELECT EXISTS (SELECT 1 FROM times)")[0][0]
         return ("dates" if kind == "dates" else "numbers") if there else None
@@ -105,7 +105,7 @@ class SQLiteTimes:
         return self._stored("SELECT row, coalesce(given, handed), zone, checksum FROM times JOIN memories USING (row)")
 
     def of(self, rows: Int64) -> StoredTimes:
-        """Returns those of ``rows`` that have a time."""
+        """Returns the memories among ``rows`` that have a time."""
         return self._stored(
             "SELECT row, coalesce(given, handed), zone, checksum FROM times JOIN memories USING (row) "
             "WHERE row IN (SELECT value FROM json_each(?))",
@@ -188,7 +188,7 @@ class SQLiteTimes:
     # ---- writing, inside a transaction
 
     def put(self, rows: Int64, new: NewTimes) -> None:
-        """Stores the times of n memories. A memory without one keeps the timestamps of its steps.
+        """Stores the times of n memories. A memory without a given time gets the earliest date of its steps.
 
         Raises:
             InvalidInput: the index has times of the other kind.
@@ -213,11 +213,11 @@ class SQLiteTimes:
         )
 
     def hand_down(self, rows: Int64, times: Sequence[float]) -> None:
-        """Stores the dates of T steps, which never fall, as times of their memories: a memory gets its earliest.
+        """Stores the dates of T steps, in increasing order, as times of their memories: a memory gets its earliest.
 
         Args:
-            rows: (T,) the memories; -1 for a removed one.
-            times: T, seconds since 1970.
+            rows: (T,) the memories; -1 for a removed memory.
+            times: T times, in seconds since 1970.
 
         Raises:
             InvalidInput: the index has times that are numbers.
@@ -242,7 +242,7 @@ class SQLiteTimes:
 
 
 def as_datetime(time: float, zone: timezone = timezone.utc) -> datetime:
-    """Returns a stored date; outside the years 1 to 9999, as ``datetime.max`` rounded, their first or last instant."""
+    """Returns a stored time as a datetime; a time outside the years 1 to 9999 becomes their first or last instant."""
     try:
         return (EPOCH + timedelta(seconds=time)).astimezone(zone)
     except OverflowError:

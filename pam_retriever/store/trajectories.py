@@ -1,4 +1,4 @@
-"""The trajectories: which memories were experienced, when, and with which salience."""
+"""The table of trajectories: the memories that were experienced, their order, times and salience."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SQLiteTrajectories:
     """The trajectories of one index; see ``store.database.Trajectories``.
 
     Args:
-        connection: to the database.
+        connection: connection to the database.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -142,7 +142,7 @@ class SQLiteTrajectories:
         return rows, trajectories, positions, salience
 
     def lengths(self) -> tuple[Int64, Int64]:
-        """Returns the numbers of all trajectories, rising, and the number of steps of each."""
+        """Returns the numbers of all trajectories, sorted, and the number of steps of each."""
         found = self._fetch("SELECT trajectory, count(*) FROM steps GROUP BY trajectory ORDER BY trajectory")
         numbers, lengths = zip(*found, strict=True) if found else ((), ())
         return np.array(numbers, np.int64), np.array(lengths, np.int64)

@@ -1,7 +1,7 @@
-"""Writes a folder under a hidden name, renames it when it is complete, and removes the rests of killed processes.
+"""Writes a folder under a hidden name, renames it when it is complete, and removes the remains of killed processes.
 
-The hidden folder is .NAME-<random>/index, beside the folder NAME. A mounted folder cannot be replaced, so there it is
-inside. A lock tells whether the process that writes it is alive.
+The hidden folder is .NAME-<random>/index, beside the folder NAME. A mounted folder cannot be replaced; then the hidden
+folder is inside it. A lock shows whether the process that writes the hidden folder is alive.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def make_folder(folder: Path, write: Callable[[Path], object]) -> None:
 
 
 def is_empty(folder: Path) -> bool:
-    """Returns whether a folder is missing or empty, apart from the rests of killed processes in a mounted one."""
+    """Returns whether a folder is missing or empty. Remains of killed processes in a mounted folder do not count."""
     with explained(folder):
         if not folder.exists():
             return True
@@ -52,7 +52,7 @@ def is_empty(folder: Path) -> bool:
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Deletes the hidden folders of killed processes, never that of a live one."""
+    """Deletes the hidden folders of killed processes, but not the hidden folder of a running process."""
     try:
         left = matching(_parent(folder), f".{escape(folder.name)}-*")
     except PermissionError:  # a process that may not list the parent may still use this folder
@@ -82,7 +82,7 @@ def _hidden(folder: Path) -> Iterator[Path]:
 
 
 def _make_locked(folder: Path) -> tuple[Path, WriterLock]:
-    """Creates a hidden folder with a lock. Until it is locked, another process may take it for abandoned."""
+    """Creates a hidden folder with a lock. Before the folder is locked, another process may delete it as abandoned."""
     while True:
         # not TemporaryDirectory: a child forked meanwhile would delete it
         made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=_parent(folder)))

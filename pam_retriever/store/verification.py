@@ -17,7 +17,7 @@ class Copy:
     """A file beside the database that can be derived from it again.
 
     Attributes:
-        path: of the file.
+        path: path of the file.
         size: number of bytes in use; later bytes are ignored.
         checksum: CRC-32 of these bytes.
     """
@@ -40,7 +40,7 @@ class Verification:
     Args:
         path: the database.
         sha256: its checksum when it was closed.
-        check_types: checks its columns, in a connection of its own.
+        check_types: checks the types of its columns, over a separate connection.
     """
 
     def __init__(self, path: Path, sha256: str, check_types: Callable[[], None]) -> None:

@@ -34,7 +34,7 @@ class View:
         database: the database.
         similar: ANN index over p, (d,).
         associative: ANN index over [p ; f(p) ; e(p)], (2d + code,); None before ``fit``.
-        links: which memories were experienced together.
+        links: the graph of memories that were experienced together.
         predictor: f; None before ``fit``.
         calibration: weights of the default recall, calibrated by ``fit``; None before it.
         window: tau of the last ``fit``.
@@ -50,7 +50,7 @@ class View:
     window: int
 
     def predict(self, points: Float32) -> Float32:
-        """Returns f of (n, d), of unit length, with zeros as codes; (n, d + code).
+        """Returns f of points (n, d): (n, d + code), of unit length, with zeros as codes.
 
         Raises:
             NotFitted: before ``fit``.
@@ -74,7 +74,7 @@ def frozen(store: Store, lock: ReadWriteLock) -> Iterator[View]:
 
     Args:
         store: the store.
-        lock: of the store. It is held only while the view is created.
+        lock: lock of the store. It is held only while the view is created.
     """
     with ExitStack() as opened:
         with lock.shared():

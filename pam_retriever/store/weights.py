@@ -61,9 +61,9 @@ def read_predictor(folder: Path, model: ModelMetadata, dim: int) -> PredictorWei
     """Reads the weights that the setting "model" names.
 
     Args:
-        folder: of the index.
+        folder: folder of the index.
         model: the description from ``pack_predictor``.
-        dim: of the index.
+        dim: dimension of the index.
 
     Raises:
         IndexFormatError: the file is missing, damaged, or does not fit the configuration.
@@ -127,7 +127,7 @@ def remove_other_predictors(folder: Path, keep: str | None) -> None:
 
 
 def _read_config(model: Any, dim: int) -> PredictorConfig:
-    """Returns the shape of the predictor, within limits: reading it allocates no more than the file holds."""
+    """Returns the shape of the predictor, and checks its limits, so that a damaged file cannot allocate much memory."""
     try:
         config = PredictorConfig(**model["predictor"])
         right = (

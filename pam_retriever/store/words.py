@@ -84,7 +84,7 @@ def places(fetch: Fetch, term: str, column: str, most: int) -> tuple[Int64, Int6
 
 
 def lengths(fetch: Fetch) -> tuple[Int64, Int64]:
-    """Returns the rows that have a text, and its length in characters."""
+    """Returns the rows that have a text, and the length of each text in characters."""
     rows, lengths = fetch("SELECT group_concat(row), group_concat(length(text)) FROM memories WHERE text IS NOT NULL")[
         0
     ]
@@ -101,7 +101,7 @@ class Tokenizer:
         weakref.finalize(self, _close_all, self._idle)
 
     def __call__(self, text: str) -> list[str]:
-        """Returns distinct terms, sorted; no stop words unless there are only stop words, and none too long."""
+        """Returns distinct terms, sorted, without terms that are too long. Omits stop words if other words exist."""
         words = re.findall(r"\w+", text.replace("\x00", " ").lower())
         kept = [word for word in words if word not in self._stop_words] or words
         try:

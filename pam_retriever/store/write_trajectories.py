@@ -22,9 +22,9 @@ class Written:
     """A written trajectory.
 
     Attributes:
-        number: of the trajectory.
+        number: number of the trajectory.
         replaced: the number of the trajectory that it replaces, or None.
-        rows: (T,) its memories; -1 for a removed one.
+        rows: (T,) its memories; -1 for a removed memory.
         salience: (T,), 1 by default.
         first: the position of the first of these steps: 0, unless the trajectory existed and grew.
     """
@@ -42,7 +42,7 @@ def write_trajectories(
     """Writes episodes inside a transaction; returns their new states, and their steps.
 
     Raises:
-        InvalidInput: one has dates, in an index with times that are numbers; nothing was written.
+        InvalidInput: an episode has dates, but the times of the index are numbers; nothing was written.
     """
     if any(episode.dated for episode in episodes):
         database.times.check("dates")
@@ -60,7 +60,7 @@ def write_trajectories(
 
 
 def rows_of(added: list[Added]) -> Int64:
-    """All new states."""
+    """Returns the rows of all new states."""
     return np.concatenate([np.empty(0, np.int64), *(rows for rows, _, _ in added)])
 
 
