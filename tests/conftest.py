@@ -1,4 +1,4 @@
-"""Shared fixtures: a small world with known answers, because the tests choose which memories occur together."""
+"""Shared fixtures: a small world with known answers, because the fixtures define which memories occur together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
 
-# The same examples in every run, on machines of any speed, so that CI shows the effect of a change.
+# Every run has the same examples, on machines of any speed, so that a failure in CI comes from a change.
 # HYPOTHESIS_PROFILE=search tries new ones.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("search", max_examples=300, deadline=None)
@@ -25,13 +25,13 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatabl
 
 DIM, WINDOW = 16, 2
 TINY = FitConfig(hidden=256, passes=60)
-THOROUGH = FitConfig(hidden=256, passes=150)  # for tests of how good the predictor is
+THOROUGH = FitConfig(hidden=256, passes=150)  # for tests of the quality of the predictor
 QUICK = FitConfig(hidden=16, passes=10)  # for tests that do not depend on the quality of the predictor
 
 
 @dataclass(frozen=True)
 class Planted:
-    """20 outings (trajectories) of 10 random vectors: a memory is not similar to those of the same outing."""
+    """20 outings (trajectories) of 10 random vectors; the memories of an outing are not similar to each other."""
 
     vectors: np.ndarray
     ids: list[str]
@@ -65,7 +65,7 @@ def index(planted: Planted) -> PredictiveAssociativeIndex:
 
 @pytest.fixture(params=["memory", "pgvector", pytest.param("milvus", marks=pytest.mark.slow)])
 def anywhere(request: pytest.FixtureRequest) -> Iterator[Callable[..., PredictiveAssociativeIndex]]:
-    """Makes indexes in memory or in an engine; a test of it must pass for each."""
+    """Returns a function that creates indexes, in memory or in an engine; a test must pass for each."""
     from engine_servers import fresh_engine
 
     made = []

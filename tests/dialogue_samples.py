@@ -1,4 +1,4 @@
-"""A synthetic dialogue for the tests of the adapters: the answer is next to the turn that has the words."""
+"""A synthetic dialogue for the tests of the adapters: answers are next to turns that share words with questions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Turn:
 
 
 def turns() -> list[Turn]:
-    """Twelve sessions; in each, every third turn names a thing, and the next one answers without naming it."""
+    """Returns twelve sessions; every third turn names an object, and the next turn answers without naming it."""
     spoken = []
     for session in range(SESSIONS):
         for place in range(TURNS):
@@ -36,7 +36,7 @@ def turns() -> list[Turn]:
 
 
 def questions() -> list[tuple[str, set[str]]]:
-    """Returns questions, and the ids of the turns that answer: the one that names the thing, and the next."""
+    """Returns questions, and the ids of the answering turns: the turn that names the object, and the next turn."""
     return [
         (f"What came of the thing{session}x{block}?", {f"{session}-{3 * block}", f"{session}-{3 * block + 1}"})
         for session in range(SESSIONS)
@@ -45,7 +45,7 @@ def questions() -> list[tuple[str, set[str]]]:
 
 
 def embed(text: str) -> list[float]:
-    """Returns a common direction plus noise: similar turns have such vectors, which say little about a text."""
+    """Returns a common direction plus noise, as for turns of similar texts, where vectors carry little information."""
     random = np.random.default_rng(sum(text.encode()) * 7919 + len(text))
     return (random.standard_normal(DIM) + 1).tolist()
 

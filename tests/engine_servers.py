@@ -46,7 +46,7 @@ def milvus_folder() -> Path:
 
 
 def _remove(folder: Path, owner: int) -> None:
-    if os.getpid() == owner:  # a forked process runs this at its end, too
+    if os.getpid() == owner:  # forked processes also run this at their end
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -55,7 +55,7 @@ def fresh_milvus(**options: Any) -> MilvusBackend:
 
 
 def stop_servers() -> None:
-    """Stops the servers that were started here, Milvus Lite first.
+    """Stops the servers that this module started, Milvus Lite first.
 
     A forked process stops PostgreSQL; gRPC prints a warning on a fork while its own server runs.
     """

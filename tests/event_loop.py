@@ -1,4 +1,4 @@
-"""Tests that a call leaves the event loop free. It uses events, not time measurements, so slow machines pass, too."""
+"""Tests that a call leaves the event loop free. It uses events, no time measurements, so slow machines pass."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def embed(texts: list[str]) -> np.ndarray:
 
 
 def turns() -> list[dict[str, str]]:
-    """The turns of the dialogue, in order."""
+    """Returns the turns of the dialogue, in order."""
     return [json.loads(line) for line in DIALOGUE.read_text("utf-8").splitlines()]
 
 

@@ -17,7 +17,7 @@ TINY = FitConfig(passes=60, hidden=64)
 
 
 class TableEmbedder(Embeddings):
-    """Looks the vectors of texts up in a table; a text that is not there gets a random vector from its hash."""
+    """Looks up the vectors of texts in a table; a missing text gets a random vector from its hash."""
 
     def __init__(self, table: dict[str, list[float]] | None = None, dim: int = DIM) -> None:
         self.table, self.dim = table or {}, dim
@@ -49,12 +49,12 @@ class TableEmbedder(Embeddings):
 
 
 def near(angle: float) -> list[float]:
-    """Returns a vector at this angle to the vector of the query."""
+    """Returns a vector at the given angle to the vector of the query."""
     return [float(np.cos(angle)), float(np.sin(angle)), *[0.0] * (DIM - 2)]
 
 
 def ladder(count: int = 300) -> PAMVectorStore:
-    """Returns a store: "doc 0" is closest to "query", each next document is farther; every hundredth is rare."""
+    """Returns a store: "doc 0" is nearest to "query", each later document is farther; every hundredth is rare."""
     table = {f"doc {at}": near(0.005 * (at + 1)) for at in range(count)}
     store = PAMVectorStore(TableEmbedder({"query": near(0), **table}))
     metadatas = [{"at": at, "rare": at % 100 == 99} for at in range(count)]

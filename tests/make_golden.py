@@ -1,4 +1,4 @@
-"""Writes the golden index of the current format, once, when a format is released: python tests/make_golden.py."""
+"""Writes the golden index of the current format: python tests/make_golden.py, once for each released format."""
 
 from __future__ import annotations
 

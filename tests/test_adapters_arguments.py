@@ -1,4 +1,4 @@
-"""The stores of LangChain and LlamaIndex refuse arguments of a wrong kind, and name what was expected."""
+"""The stores of LangChain and LlamaIndex refuse arguments of a wrong type, and name the expected type."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def store():
 
 
 def test_a_string_is_not_searched_as_a_vector(store):
-    """An index takes an id as a query; a store's search by vector does not, and a batch has no one answer."""
+    """An index accepts an id or a batch as a query; a store's search by vector accepts only one vector."""
     searches = (
         store.similarity_search_by_vector,
         store.similarity_search_with_score_by_vector,
@@ -55,7 +55,7 @@ def test_langchains_weight_of_nearness_is_from_0_to_1(store, wrong):
 
 @pytest.mark.parametrize("wrong", [None, 5, ["one"], b"one"])
 def test_a_question_is_a_string(store, wrong):
-    """Before, the embedder got it, and raised whatever it raises."""
+    """A question that is no string raises InvalidInput, and does not reach the embedder."""
     searches = (
         store.similarity_search,
         store.similarity_search_with_score,
@@ -108,7 +108,7 @@ def asked(embedding, mode="default", **options):
 @pytest.mark.parametrize("mode", ["default", "hybrid", "mmr"])
 @pytest.mark.parametrize("wrong", ["a", ["a", "b"], [[1.0, 0.0, 0.0]], 3.0])
 def test_a_query_of_llama_index_has_one_vector(nodes, mode, wrong):
-    """The id of a node was searched, and a batch raised an AttributeError."""
+    """An id or a batch as the query vector raises InvalidInput."""
     with pytest.raises(InvalidInput, match="vector"):
         nodes.query(asked(wrong, mode))
     assert len(nodes.query(asked(np.ones(3), mode)).ids) == 2
@@ -162,7 +162,7 @@ def test_filters_are_those_of_llama_index(nodes):
 
 @pytest.mark.parametrize("kind", ["langchain", "llama_index"])
 def test_two_tenants_that_begin_at_the_same_time_both_keep_their_first_memory(kind):
-    """The one that waits finds an index whose tenant alone has a memory: it must not take it for no index."""
+    """The waiting tenant finds an index without memories except those of the other tenant, and must use this index."""
     if kind == "langchain":
         store = PAMVectorStore(TableEmbedder())
         whole, tenants = store._linked._whole, {name: store.tenant(name) for name in ("ann", "bob")}
@@ -176,7 +176,7 @@ def test_two_tenants_that_begin_at_the_same_time_both_keep_their_first_memory(ki
     with whole.making:
         waits = threading.Thread(target=add, args=["bob"])
         waits.start()
-        time.sleep(0.2)  # until it has seen that there is no index yet
+        time.sleep(0.2)  # until the thread has found no index
         add("ann")
     waits.join()
     assert (found("ann"), found("bob")) == (["ann"], ["bob"])

@@ -50,7 +50,7 @@ async def test_documents_that_are_added_asynchronously_have_it_too():
 
 
 def test_a_key_of_ones_own_and_none():
-    """A store reads times from another key, from the first of several keys, or from none: ``time_key``."""
+    """``time_key`` makes a store read times from another key, from the first of several keys, or from none."""
     store = PAMVectorStore(TableEmbedder(), time_key="seen")
     store.add_documents([*documents("seen"), Document("later", id="later", metadata={"date": "2023-07-08"})])
     assert ids(store.recall("topic", when="July 2023")) == ["2"]

@@ -128,7 +128,7 @@ def test_sending_a_session_again_with_more_steps_keeps_its_beginning_and_adds_th
     assert index._store.database.trajectories.last_number() == before
     assert index.trajectories() == [TrajectoryRecord("s", tuple(ids), None, 10)]
     assert linked(index, "m005", window=1) == {"m004", "m006"}
-    index.observe(Trajectory(ids[::-1], id="s"))  # not the same steps and more: they replace the stored ones
+    index.observe(Trajectory(ids[::-1], id="s"))  # no continuation of the stored steps, so they replace them
     assert index.trajectories()[0].ids == tuple(ids[::-1])
     assert linked(index, "m005", window=1) == {"m004", "m006"}
 
@@ -143,7 +143,7 @@ def test_fit_learns_only_steps_appended_since(planted):
     assert learnt.fresh(trajectory, position).sum() == 3
     assert index.fit(config=QUICK, progress=False).stopped_by == "passes"
     assert index.fit(config=QUICK, progress=False).stopped_by == "nothing new"
-    index.append("new", id=planted.ids[3])  # only this step is new for ``fit``, although its memory is not
+    index.append("new", id=planted.ids[3])  # for ``fit`` only this step is new; its memory is old
     learnt = index._store.learnt()
     _, trajectory, position, _ = index._store.database.trajectories.experienced()
     assert learnt.fresh(trajectory, position).sum() == 1

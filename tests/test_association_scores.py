@@ -1,4 +1,4 @@
-"""Default recall: exact links first, predictions after them, and the confidence of each."""
+"""Default recall ranks exact links before predictions, and gives each hit a confidence."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_held_out_memory_is_found_by_predictions_of_others(planted):
     reverse = looks[held_out] @ f.T
     reverse[:, held_out] = -np.inf
     best = reverse.argmax(axis=1)
-    assert (np.abs(best - held_out) <= WINDOW).mean() > 0.7  # by chance it would be .02
+    assert (np.abs(best - held_out) <= WINDOW).mean() > 0.7  # the chance level is .02
     # held-out memories have no code
     assert (trained.embeddings.any(axis=1) == ~np.isin(np.arange(200), held_out)).all()
     assert trained.report.calibration is not None
@@ -85,7 +85,7 @@ def test_a_held_out_memory_is_found_by_predictions_of_others(planted):
 def test_confidence_fitted_on_a_sample_equals_that_of_all_memories(monkeypatch):
     """A sample has all associates but few other memories: their weights must prevent a confidence that is too high."""
     count, sizes, shares = 4_000, (4_000, 400), np.array([0.01, 0.03, 0.1, 0.2], np.float32)
-    lead = np.full(4, 3.2, np.float32)  # the median of these worlds
+    lead = np.full(4, 3.2, np.float32)  # the median in these worlds
     every, cues, graph = np.ones(count, bool), np.arange(0, count, 20), lines(count, 10)
     sure = np.zeros((2, 4))
     for seed in range(3):
@@ -103,7 +103,7 @@ def test_confidence_fitted_on_a_sample_equals_that_of_all_memories(monkeypatch):
 
 
 def test_confidence_is_right_of_cues_that_the_channels_know_and_of_others():
-    """For the same shares, hits of sharp cues are right more often. One slope for both would be right for neither."""
+    """At equal shares, hits of cues with sharp channels are right more often; each kind of cue has its own slope."""
     random = np.random.default_rng(0)
     shares = np.exp(random.uniform(-7, -1.5, (2_000, 20))).astype(np.float32)
     sharp = np.arange(2_000) % 2 == 0
@@ -180,7 +180,7 @@ def test_probabilities_of_allowed_memories_sum_to_one(planted):
     index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
     looks = np.random.default_rng(3).standard_normal((5, DIM)).astype(np.float32)
     for hits in index.recall(looks, k=3, where={"kept": True}):
-        # memories that the filter excludes have no part of the sum
+        # the sum leaves out memories that the filter excludes
         assert sum(hit.association for hit in hits) == pytest.approx(1, abs=0.01)
 
 

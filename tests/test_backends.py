@@ -1,4 +1,4 @@
-"""Every backend finds what the exact one finds, while rows are added, replaced and removed."""
+"""Every backend finds the same rows as the exact backend, while rows are added, replaced and removed."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_the_cells_of_a_query_are_found_by_a_scan_of_their_centres(monkeypatch):
     graph = faiss.downcast_index(backend._index.quantizer)
     assert isinstance(graph, faiss.IndexHNSW) and graph.ntotal == backend.choice.cells
     centres, own = graph.storage.reconstruct_n(0, graph.ntotal), np.empty(len(stored), np.int64)
-    cells = faiss.extract_index_ivf(backend._index).invlists  # the graph may find another cell when asked again
+    cells = faiss.extract_index_ivf(backend._index).invlists  # a second search of the graph may find another cell
     for cell in range(graph.ntotal):
         if cells.list_size(cell):
             own[faiss.rev_swig_ptr(cells.get_ids(cell), cells.list_size(cell))] = cell

@@ -69,7 +69,7 @@ def test_counts_are_cooccurrence_counts():
 
 def test_ppmi_worked_out_by_hand():
     scores = fitted(PPMI(), window=1).scores(EVERY)
-    # 10 directed meetings; 0 has 3 of them, 1 has 2, 3 has 1; PMI(0, 1) = log(1 * 10 / (3 * 2))
+    # 10 directed co-occurrences; 0 has 3 of them, 1 has 2, 3 has 1; PMI(0, 1) = log(1 * 10 / (3 * 2))
     assert scores[0, 1] == pytest.approx(np.log(10 / 6))
     assert scores[2, 3] == pytest.approx(np.log(10 / 2))
     assert scores[0, 3] == 0
@@ -150,7 +150,7 @@ def test_temporal_context_follows_the_recursion(features):
 
 
 def test_temporal_context_recalls_near_and_forward_first():
-    """The model shows two findings of Howard and Kahana: near items come first, and later before earlier ones."""
+    """The model shows two findings of Howard and Kahana: near items rank first, and later items before earlier ones."""
     path = experienced([*range(7)])
     model = TemporalContext()
     model.fit(path, VECTORS, 1)
@@ -269,7 +269,7 @@ def test_a_vector_without_edges_is_asked_as_it_is():
 
 
 def test_walks_that_spread_are_the_same_before_and_after_they_crowd():
-    """A walk changes from sparse to dense when it reaches a twentieth of the memories; its values stay right."""
+    """A walk changes from sparse to dense when it reaches a twentieth of the memories; its values stay correct."""
     walk = RandomWalk(steps=6)
     walk.fit(experienced([*range(60)]), np.eye(60, dtype=np.float32), 2)
     distance = np.abs(np.subtract.outer(np.arange(60), np.arange(60)))

@@ -15,7 +15,7 @@ PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmark
 
 
 def programs() -> list[str]:
-    """The modules that ``python -m`` can run."""
+    """Returns the modules that ``python -m`` can run."""
     found = []
     for path in sorted((ROOT / "benchmarks").rglob("*.py")):
         if path.name == "__main__.py" or re.search(r'^if __name__ == "__main__":', path.read_text(), re.MULTILINE):

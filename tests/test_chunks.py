@@ -18,7 +18,7 @@ BACKENDS = ["exact", "faiss:flat", "faiss:hnsw", "faiss:ivf", "faiss:ivf,sq8"]
 
 @pytest.fixture(params=[64, *(pytest.param(size, marks=pytest.mark.slow) for size in (100, 200))])
 def at_once(request, monkeypatch) -> int:
-    """Sets the chunk size: 200 memories are four chunks with a rest, two chunks, or one."""
+    """Sets the chunk size: 200 memories are four chunks and a remainder, two chunks, or one."""
     monkeypatch.setattr(base.chunks, "__defaults__", (request.param,))
     monkeypatch.setattr(faiss_backend, "AT_ONCE", request.param)
     return request.param
@@ -148,7 +148,7 @@ def test_chunks_are_trained_on_a_sample_of_all_of_them(monkeypatch):
 
 
 def test_a_vector_that_is_missing_is_no_shorter_index(planted):
-    """If a stored vector is missing, opening fails; the index does not silently have one memory less."""
+    """If a stored vector is missing, opening fails; the index does not silently lose a memory."""
     index = PredictiveAssociativeIndex(DIM)
     index.add(planted.vectors, planted.ids)
     database = index._store.database.connection

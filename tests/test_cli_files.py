@@ -48,7 +48,7 @@ def of_trajectories(folder: Path) -> dict[str, list[str | None]]:
         return {one.id: [texts[id] for id in one.ids] for one in index.trajectories()}
 
 
-# ---- which memories a file makes
+# ---- the memories of a file
 
 
 def test_files_of_one_name_do_not_replace_each_other_and_a_grown_file_adds_its_new_lines(tmp_path, capsys):
@@ -152,7 +152,7 @@ def test_an_invalid_seed_is_refused(seed):
         index.fit([["a", "b"]], seed=seed, progress=False)
 
 
-# ---- where events come from
+# ---- sources of events
 
 
 def test_events_come_from_standard_input_and_from_a_pipe(tmp_path, monkeypatch):
@@ -183,7 +183,7 @@ def test_times_that_are_dates_can_be_asked_for(tmp_path, capsys):
     assert capsys.readouterr().out.count("a 1") == 1
 
 
-# ---- when it ends early
+# ---- incomplete runs
 
 
 def test_an_interrupted_command_reports_stored_data_and_continues(tmp_path, monkeypatch, capsys):
@@ -217,7 +217,7 @@ def test_an_interruption_before_the_first_write_reports_no_data(tmp_path, monkey
     assert capsys.readouterr().err.strip() == "pam-retriever: interrupted"
 
 
-# ---- what is written
+# ---- output
 
 
 @pytest.fixture(scope="module")

@@ -78,7 +78,7 @@ def test_the_index_answers_as_with_full_keys(name, exact, fitted):
             assert hit.score == pytest.approx(scores.get(hit.id, hit.score), abs=1e-4)
     for channels in (Channels(forward=1, reverse=1, mutual=2), Channels(episode=1)):
         found, expected = (i.recall(asked, k=5, channels=channels) for i in (index, exact))
-        # lower: such a query uses a part of the key, but the whole key decides the cell
+        # lower, because such a query uses a part of the key, but the whole key determines the cell
         assert overlap(found, expected) > 0.85
     with np.errstate(invalid="raise"):  # such a memory has no code; the division by its length must not warn
         index.recall(str(COUNT - 1), k=5, channels=Channels(episode=1))
@@ -102,7 +102,7 @@ def test_a_shared_index_follows_every_change(tmp_path, fitted):
     with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
         assert index.search(new[0], k=1)[0].id == "3"
         assert index._store.indexes.own is None  # keys are stored once
-        index.prune(keep=100)  # too few to compress
+        index.prune(keep=100)  # too few memories to compress
         assert len(index.search(new[0], k=200)) == 100
 
 
@@ -200,7 +200,7 @@ def test_auto_reports_its_choice_and_the_reason():
     assert "float32 keys are 12.8 GB" in large.reason
     assert "exact" in repr(make_backend("faiss", 8))
     assert "faiss (flat: a scan of up to 100,000 keys is exact" in repr(PredictiveAssociativeIndex(3))
-    assert choose("ivf", "sq8", 1_000, 8).code == ""  # too few to train on
+    assert choose("ivf", "sq8", 1_000, 8).code == ""  # too few memories to train on
 
 
 def test_compressing_by_a_code_that_does_not_fit_is_refused():

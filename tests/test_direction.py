@@ -1,4 +1,4 @@
-"""Recall of what came after a query, or before it: ``direction``."""
+"""``direction``: recall of the memories after a query, or of those before it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def number(id: str) -> int:
 
 
 def ahead(hits, cue: str) -> list[int]:
-    """Returns, for hits in the cue's outing, how many steps after the cue they are."""
+    """Returns the distance after the cue, in steps, of the hits that are in the cue's outing."""
     return [number(hit.id) - number(cue) for hit in hits if number(hit.id) // 10 == number(cue) // 10]
 
 

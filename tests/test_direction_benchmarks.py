@@ -1,4 +1,4 @@
-"""The benchmarks of ``direction`` run on small data; their counts are right."""
+"""The benchmarks of ``direction`` run on small data, and their counts are correct."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def dialogue():
 
 
 class Read(HTMLParser):
-    """The tags and the text of HTML."""
+    """Collects the tags and the text of HTML."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

@@ -26,7 +26,7 @@ NOTES = sorted((ROOT / "benchmarks" / "notes").glob("*.md"))
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *NOTES]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^ *print\(.*\)  # (\[.*\]|'.*'|\d+)$", re.MULTILINE)
-LONG = {  # pages that take more than a second each
+LONG = {  # pages whose code takes more than a second
     "docs/guides/does-it-help.md",
     "docs/guides/explore.md",
     "docs/guides/observations.md",
@@ -38,7 +38,7 @@ LONG = {  # pages that take more than a second each
     "docs/results/real-data.md",
 }
 COMMAND = re.compile(r"^(?:    )?pam-retriever (.+)$", re.MULTILINE)
-SERVERS = ("mcp", "explore")  # their tests start them
+SERVERS = ("mcp", "explore")  # the tests of these commands start them
 FITS = re.compile(r"^    pam-retriever fit (\S+)", re.MULTILINE)
 EVENT = re.compile(r"^    (\{.+\})$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
@@ -70,7 +70,7 @@ def test_the_code_of_a_page_runs_and_prints_the_shown_output(page, tmp_path, mon
 
 
 def test_the_copies_from_other_stores_take_every_vector(tmp_path, monkeypatch):
-    """The blocks need a store of others: stand-ins answer as chromadb 1.5 and qdrant-client 1.20 do."""
+    """The blocks need other vector stores; stand-ins answer like chromadb 1.5 and qdrant-client 1.20."""
     vectors = np.random.default_rng(0).standard_normal((1500, 384)).astype(np.float32)
 
     def get(include: list[str], limit: int, offset: int) -> dict[str, list]:
@@ -186,7 +186,7 @@ def test_every_public_name_and_every_call_of_the_index_is_in_code_that_runs():
     assert missing == []
 
 
-# ---- pages for people who use it
+# ---- pages for users
 
 
 def test_a_page_is_short_and_the_site_has_it():

@@ -292,7 +292,7 @@ def test_a_folder_that_goes_away_fails_the_call_and_the_index_still_answers(tmp_
 
 
 def test_a_folder_that_may_not_be_written_can_be_read(saved, tmp_path, monkeypatch):
-    """Root may write every folder, so the test replaces the system's answer."""
+    """Root may write to every folder, so the test simulates the refusal of the system."""
     real = os.open
 
     def refuse(path, flags, *rest, **more):

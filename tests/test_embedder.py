@@ -85,7 +85,7 @@ def test_another_embedder_is_refused_and_both_are_named(tmp_path, how):
             return PredictiveAssociativeIndex.load(folder, **options)
         return PredictiveAssociativeIndex.open(folder, read_only=how == "read_only", **options)
 
-    for _ in range(2):  # a refusal must release the folder, so the second try has the same error
+    for _ in range(2):  # a refusal must release the folder, so that a second attempt gets the same error
         with pytest.raises(InvalidInput, match=r"'second'.*'first'.*same_embedder=True"):
             again(embedder=Named(name="second"))
     with again(embedder=Named(name="first")) as index:
@@ -133,7 +133,7 @@ def test_a_failed_add_leaves_no_name():
 def test_a_model_that_cannot_be_fetched_is_said_at_once(monkeypatch):
     from huggingface_hub import constants
 
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # no server listens there
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # no server listens on this port
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     index = PredictiveAssociativeIndex(dim=8, embedder="nobody/has-this-model")
     with pytest.raises(EmbedderUnavailable, match=r"nobody/has-this-model.*not on this machine.*default"):

@@ -33,7 +33,7 @@ def fill(index: PredictiveAssociativeIndex) -> None:
 
 
 def act(index: PredictiveAssociativeIndex, step: int, work: str, at: int) -> None:
-    """Makes one change; it is the same in all indexes with equal contents."""
+    """Makes one change, which is the same in all indexes with equal contents."""
     ids = sorted(record.id for record in index.find())
     one, seed = ids[at % len(ids)] if ids else "", 100 * step + at
     text, day = f"{NAMES[at % 4]} and {NAMES[(at + 1) % 4]} {step}", DAYS[seed % 400]
@@ -233,7 +233,7 @@ def test_an_index_that_an_older_version_made_goes_on(kind):
 
 
 def _make_older(engine: PgVectorBackend | MilvusBackend) -> None:
-    """Removes what format 1 did not have."""
+    """Removes the data that format 1 does not have."""
     if isinstance(engine, PgVectorBackend):
         with psycopg.connect(postgres().get_uri(), autocommit=True) as connection:
             connection.execute(f"DROP TABLE {engine.schema}.kept")
@@ -261,7 +261,7 @@ def test_a_long_request_that_becomes_short_leaves_no_part_behind():
 
 
 def test_a_copy_holds_all_stored_documents():
-    """An engine stores every table that a folder stores; otherwise the contents of that table would be lost."""
+    """An engine stores every table that a folder stores, so that a copy loses no data."""
     kept = {table for tables in KINDS.values() for table in tables}
     with PredictiveAssociativeIndex(DIM, backend=fresh_engine("milvus")) as index:
         fetch = index._store.database.kept._sql.fetch

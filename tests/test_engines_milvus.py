@@ -242,7 +242,7 @@ def test_one_process_writes_at_a_time(planted, server, monkeypatch):
     second.add(planted.vectors[:1], ["x"])
     assert "x" in first
     monkeypatch.setattr(calls, "LEASE", 0.2)
-    first._store.database.calls._take_over()  # it takes the lease, but does not renew it, as if its process had stopped
+    first._store.database.calls._take_over()  # takes the lease but does not renew it, like a stopped process
     second.add(planted.vectors[:1], ["y"])
     assert len(first) == 202
     first.close()

@@ -28,7 +28,7 @@ def word(seed: int) -> str:
 
 @dataclass
 class Traces:
-    """The bytes that a memory could leave in files."""
+    """The bytes that a deleted memory could leave in files."""
 
     ids: dict[str, list[bytes]] = field(default_factory=dict)
 
@@ -161,7 +161,7 @@ def test_a_process_that_dies_before_close_leaves_the_work_to_the_next(stored):
     index, path, traces = stored
     index.delete(GONE)
     home = index._store._home
-    home.database.connection.close()  # what the end of a process does
+    home.database.connection.close()  # simulates the end of a process
     home._lock.release()
     with PredictiveAssociativeIndex.open(path):
         pass

@@ -1,4 +1,4 @@
-"""An error names the remedy that its reader needs, not only what was wrong."""
+"""An error names the remedy, not only the problem."""
 
 from __future__ import annotations
 

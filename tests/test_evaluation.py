@@ -56,7 +56,7 @@ class Hit:
 
 
 class Shelf:
-    """Returns its ids in order, for any query."""
+    """A retriever that returns its ids in order, for any query."""
 
     def recall(self, query, k):
         return [Hit(id) for id in "abcdef"[:k]]

@@ -64,7 +64,7 @@ def test_a_wrong_token_is_refused(address, path, token):
 
 def test_the_page_needs_the_token_in_its_address(address):
     base = address.partition("?")[0]
-    # ``send`` passes the token as a header, which counts only for requests of the page
+    # ``send`` passes the token as a header, which is valid only for requests of the page
     assert send(address, "/")[0] == 403
     assert send(address, "/?token=wrong")[0] == 403
     status, content, _ = send(address, address.removeprefix(base[:-1]))
@@ -155,7 +155,7 @@ def test_a_source_is_switched_off_and_can_be_switched_on(address, dialogue):
 
 
 def test_a_stretch_of_time_limits_both_columns(address, dialogue):
-    """A period limits both columns of an answer: similar memories, and those that happened with the query."""
+    """A period limits both columns of an answer: similar memories, and memories experienced with the query."""
     times = fetch(address, "/api/times")["times"]
     assert sum(times["counts"]) == 72  # only the turns have a time
     assert (times["kind"], len(times["counts"])) == ("dates", 60)

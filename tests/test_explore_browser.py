@@ -213,7 +213,7 @@ def test_scripts_in_text_id_and_metadata_do_not_run(page, address):
         page.wait_for_load_state("networkidle")
         assert page.title().endswith("Explorer")
         assert page.locator("main img, main script").count() == 0, fragment
-    page.goto("about:blank")  # the view before has cards, too
+    page.goto("about:blank")  # the previous view also has cards
     page.goto(f"{address}#memory?id={quote(HOSTILE, safe='')}")
     page.wait_for_function("() => document.querySelector('main .card')")
     assert page.inner_text("h1") == HOSTILE
@@ -243,7 +243,7 @@ def test_long_and_right_to_left_texts(page, address):
 
 
 def test_by_keyboard_alone(page, address):
-    """The keyboard reaches everything: an answer, its reason, the steps of a session, the map and health."""
+    """The keyboard alone reaches an answer, its reason, the steps of a session, the map and the health view."""
     page.goto(address)
     page.wait_for_function("() => document.activeElement?.id === 'question'")
     page.keyboard.type(QUESTION)
@@ -309,7 +309,7 @@ def test_a_point_of_the_map_leads_to_its_memory(page, address, dialogue):
 
 @pytest.mark.parametrize("width", [390, 1440])
 def test_names_of_a_neighbourhood_can_be_read(browser, address, width):
-    """Every shown name is whole, inside the picture, large enough to read, and does not overlap others."""
+    """Every displayed name is complete, inside the picture and large enough to read, and overlaps no other name."""
     for page in opened(browser, address, viewport={"width": width, "height": 800}):
         page.goto(f"{address}#map?id={SINK}&hops=3")
         page.wait_for_selector("svg .node text[visibility=visible]")

@@ -1,4 +1,4 @@
-"""Feedback from the page of ``pam-retriever explore --write``, in processes and a browser of their own."""
+"""Feedback from the page of ``pam-retriever explore --write``, in separate processes and a browser."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_beside_a_writer_the_folder_is_read_and_feedback_waits_for_its_turn(fold
             sent = threads.submit(send, address, "/api/feedback", GIVEN)
             time.sleep(0.5)
             assert not sent.done()
-            assert fetch(address, "/api/ask", {"id": SINK})["looks"]  # nor while a write waits
+            assert fetch(address, "/api/ask", {"id": SINK})["looks"]  # reads do not wait while a write waits, either
             let_go(writer)
             status, content, _ = sent.result(timeout=60)
             assert status == 200, content
@@ -90,7 +90,7 @@ def test_feedback_while_the_folder_is_locked_names_the_writer(folder):
         assert f"process {writer.pid}" in said
         assert "0.2 s" in said
         assert "Nothing was stored" in said
-        assert "read_only" not in said  # the message is for people who click, not for programmers
+        assert "read_only" not in said  # the message addresses users of the page, not programmers
         assert fetch(address, "/api/health")["requests"] == 0
 
 

@@ -94,7 +94,7 @@ def test_where_everything_came_once_nothing_is_familiar(scale):
 
 @pytest.mark.parametrize("scale", ["log", "difference"])
 def test_what_is_everywhere_counts_least(scale):
-    """A memory of every trajectory (0) has less weight than those of three (1, 2); those of one have most."""
+    """A memory in every trajectory (0) has less weight than memories in three (1, 2); memories in one have most."""
     trajectories = [[3 + 3 * n, 0, 4 + 3 * n, 5 + 3 * n] for n in range(100)]
     for n in range(3):
         trajectories[n] += [1, 2]
@@ -113,7 +113,7 @@ def test_weights_multiply_and_a_run_too_short_to_judge_is_left_alone():
     found = dict(zip(zip(graph.anchors().tolist(), graph.indices.tolist(), strict=True), weights, strict=True))
     counts = running_counts(experience, 5)
     unfamiliar = weights_of(graph, counts, 2, "log")
-    distance = np.abs(graph.anchors() - graph.indices)  # in [0, 3, 4] the steps 3 and 4 are 1 and 2 after 0
+    distance = np.abs(graph.anchors() - graph.indices)  # in [0, 3, 4] the distances of 3 and 4 from 0 are 1 and 2
     distance[distance > 2] -= 2
     np.testing.assert_allclose(weights, graph.salience / distance * np.maximum(unfamiliar, MET), rtol=1e-6)
     assert (found[0, 2], found[1, 2]) == (0, 0)
@@ -200,7 +200,7 @@ def test_links_count_by_the_same_baseline_as_training_however_they_came(trajecto
 
 
 def test_recall_prefers_what_was_met_to_what_is_met_everywhere():
-    """Recall ranks a memory that only this trajectory has above one that every trajectory has."""
+    """Recall ranks a memory that occurs only in this trajectory above a memory of every trajectory."""
     vectors = np.random.default_rng(0).standard_normal((121, DIM)).astype(np.float32)
     visits = [["m0", f"m{n}", "m0", f"m{n + 1}"] for n in range(1, 120, 2)]
     first = {}

@@ -1,4 +1,4 @@
-"""Feedback is stored durably, listed, filtered and deleted. It is never a hit, and does not count as a memory."""
+"""Feedback is stored durably, listed, filtered and deleted. It is never a hit, and is not counted as a memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The filter language selects what plain Python selects, in memory and in engines."""
+"""The filter language selects the same memories as plain Python, in memory and in engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a new user tries first: updates of a part of a memory, pages, trajectories, incremental fits."""
+"""First calls of a new user: updates of parts of a memory, pages, trajectories, incremental fits."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_what_a_deleted_trajectory_taught_is_gone_after_the_next_fit(index, plan
     assert report.steps == index.fit(window=WINDOW, config=QUICK, progress=False, from_scratch=True).steps
 
 
-# ---- fits at the cost of the new data
+# ---- fits whose cost depends on the new data
 
 
 def grouped(planted, **numbers: int) -> PredictiveAssociativeIndex:

@@ -28,7 +28,7 @@ def made(kind: str, path) -> PredictiveAssociativeIndex:
 
 
 def meanwhile(index: PredictiveAssociativeIndex) -> None:
-    """Writes and reads. A waiting writer has precedence over new readers; both must finish."""
+    """Writes and reads in threads. A waiting writer has precedence over new readers; both must finish."""
     vector = np.ones(DIM)
     for step in range(3):
         index.add(vector[None] + step, [f"new{step}"], ["thing"])

@@ -23,7 +23,7 @@ operations = st.lists(
     max_size=12,
 )
 
-FIRST_OF_BEN = [("feedback", 1), ("feedback", 0)]  # no feedback satisfies the filter when it is used first
+FIRST_OF_BEN = [("feedback", 1), ("feedback", 0)]  # no feedback satisfies the filter at its first use
 
 
 def vector(seed: int) -> np.ndarray:

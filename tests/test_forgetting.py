@@ -106,7 +106,7 @@ def test_decay_without_any_timestamp_is_refused(fitted):
 def test_prune_keeps_the_strongest(planted):
     index = new_index(planted)
     trips = dated(planted)
-    trips.append(Trajectory(ids=["m000", "m011"], timestamps=[18.9, 18.95]))  # m000 and m011 occur again, later
+    trips.append(Trajectory(ids=["m000", "m011"], timestamps=[18.9, 18.95]))  # m000 and m011 recur later
     trips.append(Trajectory(ids=["m020", "m021"], timestamps=[2.5, 2.6], salience=[1e6, 1e6]))
     for trip in trips:
         index.observe(trip)
@@ -190,7 +190,7 @@ def test_bad_bounds_are_refused_and_nothing_is_forgotten(index, call, message):
 
 
 def test_the_adapted_half_life_falls_as_associations_get_denser(planted):
-    """The half-life halves if memories have twice the associates, or if new memories come twice as fast."""
+    """The half-life halves if memories have twice as many associates, or if the rate of new memories doubles."""
     from pam_retriever.experience.cooccurrence import Experience
     from pam_retriever.experience.strength import Steps, adapted_half_life
 

@@ -193,7 +193,7 @@ def test_a_child_that_sleeps_keeps_no_lock_of_a_dead_writer(tmp_path):
         assert len(index) == 20
         os._exit(0)
     assert ended(parent) == 0
-    try:  # once the child has run, it has released its copy of the lock
+    try:  # a child that has run has released its copy of the lock
         with PredictiveAssociativeIndex.open(tmp_path / "i", lock_timeout=PATIENCE) as index:
             assert len(index) == 20
     finally:

@@ -24,7 +24,7 @@ from pam_retriever.training.shards import InMemory
 
 @pytest.fixture
 def run(monkeypatch, tmp_path):
-    """Runs the command; returns its report of the run, and the files that exist then."""
+    """Runs the command; returns its report, and the files that exist afterwards."""
 
     def call(*arguments):
         given = ["--tiny", "--device=cpu", f"--results={tmp_path / 'results'}", f"--cache={tmp_path / 'cache'}"]

@@ -167,7 +167,7 @@ def test_in_the_continuum_the_next_hop_begins_at_the_predicted_point(chain, plan
 
 def test_a_cue_between_two_memories_follows_both(chain, planted):
     unit = planted.vectors / np.linalg.norm(planted.vectors, axis=1, keepdims=True)
-    # another memory, such that no third one is as near to the middle between them
+    # another memory; the midpoint of both is nearer to them than to any third memory
     other = next(
         n for n in range(20, 38) if {h.id for h in chain.search(unit[10] + unit[n], k=2)} == {"m010", f"m{n:03}"}
     )
@@ -206,7 +206,7 @@ def test_bad_hops_are_refused(chain, options, message):
 
 
 def test_what_is_met_everywhere_is_no_bridge(planted):
-    """A memory of every trajectory (m100) is no bridge between others; a memory of two (m101) is one."""
+    """A memory in every trajectory (m100) is no bridge between others; a memory in two (m101) is a bridge."""
     index = new_index(planted)
     trips = [[f"m{2 * n:03}", f"m{2 * n + 1:03}", "m100"] for n in range(30)]
     trips += [["m000", "m101"], ["m101", "m150"]]
@@ -218,7 +218,7 @@ def test_what_is_met_everywhere_is_no_bridge(planted):
 
 
 def test_a_cue_that_may_be_two_bridges_from_both_and_one_that_is_none_from_its_answers(planted):
-    """A cue between m0 and m2 follows the links of both; a cue that is near to none follows those of its hits."""
+    """A cue between m0 and m2 follows the links of both; a cue far from all memories follows the links of its hits."""
     vectors = np.eye(40, DIM + 24, dtype=np.float32)[:40]
     index = PredictiveAssociativeIndex(dim=vectors.shape[1])
     index.add(vectors, [f"m{n}" for n in range(40)])

@@ -37,7 +37,7 @@ def database(folder: Path) -> Path:
 
 
 def tamper(folder: Path, *statements: str) -> None:
-    """Changes the database and adapts its checksum, as an attacker would."""
+    """Changes the database and updates its checksum, as an attacker could."""
     connection = sqlite3.connect(database(folder))
     connection.execute("PRAGMA writable_schema = ON")
     for statement in statements:

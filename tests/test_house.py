@@ -1,6 +1,6 @@
 """Limits of the code: short files, short functions, few arguments, informative types.
 
-Each list has the current exceptions. It may only get shorter.
+Each list contains the current exceptions, and may only get shorter.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def true_spreads(index, planted) -> tuple[np.ndarray, np.ndarray]:
 def test_the_spread_is_that_of_the_associates(fitted, planted):
     said, true = true_spreads(fitted, planted)
     assert (said**2).mean() == pytest.approx(true.mean(), rel=0.02)
-    # this also holds for the larger half of the predictions, and for the smaller half
+    # the same must hold within the larger half and within the smaller half of the predictions
     for half in (said >= np.median(said), said < np.median(said)):
         assert (said[half] ** 2).mean() == pytest.approx(true[half].mean(), rel=0.1)
 
@@ -94,7 +94,7 @@ def test_bad_queries_are_refused(fitted, index):
 
 
 def test_what_was_learnt_does_not_surprise_and_what_was_not_does(fitted, planted):
-    """Learnt trajectories have a low surprise, others a high one; two joined halves surprise at the joint."""
+    """The surprise is low in learnt trajectories, high in others, and high at the joint of two learnt halves."""
     known = fitted.surprise(planted.outings[3])
     strange = fitted.surprise([planted.ids[n] for n in range(0, 200, 20)])
     assert len(known) == 10

@@ -19,7 +19,7 @@ from pam_retriever.types import FitReport
 
 
 def taught() -> PredictiveAssociativeIndex:
-    """Returns the dialogue with so many requests that a fit can hold some out."""
+    """Returns the dialogue with enough requests for a fit to hold some out."""
     index, asked = core(), questions() * 4
     index.feedback([embed(text) for text, _ in asked], [sorted(ids) for _, ids in asked], text=[t for t, _ in asked])
     return index

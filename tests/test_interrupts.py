@@ -19,7 +19,7 @@ from pam_retriever.store.connection import Connection
 from pam_retriever.store.lock import WriterLock
 from pam_retriever.store.readwrite import ReadWriteLock
 
-PATIENCE = 60  # seconds; a lock that is never free fails the test
+PATIENCE = 60  # seconds; the test fails if a lock is not free within this time
 
 
 def until(holds: Callable[[], object]) -> None:
@@ -130,7 +130,7 @@ def test_an_interrupt_at_any_call_of_the_lock_of_a_folder_leaves_it_free(tmp_pat
 
     def is_free() -> None:
         if held:
-            held.pop().release()  # a second ``close`` of the index would do this
+            held.pop().release()  # a second ``close`` of the index has the same effect
         WriterLock(tmp_path).release()
 
     assert interrupted_at_any_call(take_and_release, is_free) > 10
@@ -180,7 +180,7 @@ def test_close_that_was_interrupted_can_be_called_again(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there is no timer that interrupts")
-# an interrupt that falls into a finalizer is lost in Python; that of the progress bar is not ours
+# Python drops an interrupt in a finalizer, here that of tqdm, which is not part of this library
 @pytest.mark.filterwarnings(r"ignore:Exception ignored in. <function tqdm:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("call", CALLS)
 def test_every_call_may_be_interrupted(tmp_path, call):

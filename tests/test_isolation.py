@@ -24,7 +24,7 @@ def named(user: str, place: int) -> str:
 
 
 def shared_index(others: int = OTHERS) -> PredictiveAssociativeIndex:
-    """Returns an index of Ann and others with the same 60 notes. Half of the walks also have steps of another user."""
+    """Returns an index where Ann and others have the same 60 notes; half of the walks contain another user's steps."""
     index = PredictiveAssociativeIndex(DIM)
     random = np.random.default_rng(3)
     users = ["ann", *(f"bob{other}" for other in range(others))]
@@ -87,7 +87,7 @@ def test_a_cue_is_recognised_among_allowed_memories_only(shared):
     alone = shared_index(others=0)
     for index in (alone, shared):
         right = 0
-        for place in range(30):  # the walks in which Ann is alone
+        for place in range(30):  # the walks with only Ann's steps
             walk = set(range(place - place % 6, place - place % 6 + 6)) - {place}
             near = {named("ann", other) for other in walk if abs(other - place) <= 2}
             hits = index.recall(noisy(place, place), k=len(near) + 1, where=ANN)

@@ -1,4 +1,4 @@
-"""An index with an encoder takes dicts, stores them unchanged, and answers while it encodes them again."""
+"""An index with an encoder accepts dicts, stores them unchanged, and answers while it re-encodes them."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_the_index_answers_in_the_old_space_until_the_new_one_is_complete():
     gate.begun.clear()
     future = index.reencode(moved, background=True, progress=False)
     assert gate.begun.wait(30)
-    # during the move it answers, adds, replaces and deletes
+    # during the move the index answers, adds, replaces and deletes
     np.testing.assert_array_equal(vectors_of(index, ids), before)
     for at in range(20):
         assert index.search({"place": places[at]}, k=1)[0].id == f"p{at}"
@@ -193,7 +193,7 @@ def test_saved_and_loaded_with_its_encoder(index, tmp_path):
 
 
 def test_custom_modules_are_needed_again(tmp_path):
-    """Modules of one's own are not saved: ``load`` needs an encoder with the same ones."""
+    """Custom modules are not saved; ``load`` needs an encoder with the same modules."""
 
     def encoder(features: int = 4) -> CompositeEncoder:
         return CompositeEncoder({"place": Modality.custom(nn.Linear(3, features), (3,), features)}, dim=8)

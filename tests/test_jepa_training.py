@@ -104,7 +104,7 @@ def test_steps_ahead_stop_at_the_end_and_at_gaps():
     data = TrainingData.of(read, experience, np.arange(7), 2, None)
     expected = [[1, -1], [-1, -1], [3, -1], [-1, -1], [5, 6], [6, -1], [-1, -1]]
     assert data.ahead(np.arange(7), 2).tolist() == expected
-    # for a batch that lacks some steps, the result has places in the batch
+    # for a batch without some steps, the result has positions in the batch
     assert data.ahead(np.array([4, 6]), 2).tolist() == [[-1, 1], [-1, -1]]
     assert data.future_actions(np.array([0, 6]), 2).tolist() == [[0, 1], [6, 6]]
 

@@ -52,7 +52,7 @@ def patient(monkeypatch):
 
 @pytest.fixture
 def held():
-    """Returns a function for the open files and those that wait to be closed, without those of other tests."""
+    """Returns a function that lists open files and files that wait to be closed, without those of other tests."""
     gc.collect()  # so that no index of another test closes during this one
     connections, waiting = handles._connections.copy(), set(handles._waiting)
     return lambda: (handles._connections - connections, handles._waiting.keys() - waiting)
@@ -132,7 +132,7 @@ def test_links_that_were_not_kept_whole_are_read_from_the_database(path, monkeyp
 def test_a_change_drops_the_links_in_its_own_transaction(path, monkeypatch):
     index = PredictiveAssociativeIndex.open(path)
     index.observe(["m100", "m900"])
-    index._store._home.close()  # like a kill: nothing is saved
+    index._store._home.close()  # like a kill, this saves nothing
     read = reading(monkeypatch)
     with PredictiveAssociativeIndex.open(path) as index:
         assert read
@@ -257,7 +257,7 @@ def test_a_reader_that_stays_does_not_cost_an_unchanged_index_its_checksum(path)
 
 
 def test_nothing_is_held_once_it_is_closed_or_gone(path):
-    """Memory and files are free at once, without garbage collection: an index may have gigabytes of both."""
+    """A closed or deleted index releases memory and files at once, without garbage collection."""
     gc.collect()
     gc.disable()
     try:

@@ -20,7 +20,7 @@ IDS = [f"m{at}" for at in range(COUNT)]
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
-    """A fitted index that was closed."""
+    """The folder of a fitted, closed index."""
     path = tmp_path_factory.mktemp("kept") / "index"
     with PredictiveAssociativeIndex.open(path, DIM, "faiss:hnsw") as index:
         index.add(VECTORS, IDS)
@@ -105,7 +105,7 @@ def test_a_reader_beside_a_writer_takes_them_and_what_changed_since(path, built)
 def test_after_a_kill_they_are_taken_with_what_was_committed(path, built):
     index = PredictiveAssociativeIndex.open(path)
     changed(index)
-    index._store._home.close()  # what the end of its process would do
+    index._store._home.close()  # simulates the end of its process
     with PredictiveAssociativeIndex.open(path) as index:
         assert_changed(index)
     assert not built

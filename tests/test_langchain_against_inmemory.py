@@ -1,4 +1,4 @@
-"""The same random operations on LangChain's InMemoryVectorStore and on ours give the same answers."""
+"""The same random operations on LangChain's InMemoryVectorStore and on PAMVectorStore give the same answers."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def test_recall_finds_what_happened_with_a_text_or_a_document():
     store = fitted_sessions()
     by_text = store.recall("s3 p0", k=3, mode="association")
     assert set(ids_of(by_text)[:2]) == {"3-1", "3-2"}
-    assert "3-0" not in ids_of(by_text)  # the text is that of document 3-0, which does not answer itself
+    assert "3-0" not in ids_of(by_text)  # the query is the text of document 3-0, which is no answer to itself
     assert by_text[0].metadata.keys() == {"session", "place"}
     assert ids_of(store.recall("s3 p0", k=3, mode="hybrid"))[0] == "3-0"
     by_id = store.recall_with_score(id="3-0", k=2)

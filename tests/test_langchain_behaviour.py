@@ -1,4 +1,4 @@
-"""The LangChain store has none of the faults that users of vector stores often complain about."""
+"""The LangChain store has none of the faults that users of vector stores often report."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def test_an_empty_store_answers_with_nothing():
 def test_save_and_load_keep_everything(tmp_path):
     store = fitted_sessions()
     store.save_local(tmp_path / "store")
-    store.save_local(tmp_path / "store")  # again, as FAISS users do
+    store.save_local(tmp_path / "store")  # saves again, as FAISS users do
     with pytest.raises(InvalidInput):
         store.save_local(tmp_path / "store", overwrite=False)
     loaded = PAMVectorStore.load_local(tmp_path / "store", TableEmbedder())

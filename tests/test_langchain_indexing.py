@@ -1,4 +1,4 @@
-"""LangChain's record manager: ``index`` and ``aindex`` with our store as their destination."""
+"""LangChain's record manager: ``index`` and ``aindex`` write to PAMVectorStore."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from langchain_pam import PAMVectorStore
 
 
 class Pipeline:
-    """A record manager and a store. ``run`` makes one indexing run, and returns its counts that are not 0."""
+    """A record manager and a store. ``run`` makes one indexing run, and returns its nonzero counts."""
 
     def __init__(self, asynchronous: bool) -> None:
         self.asynchronous = asynchronous

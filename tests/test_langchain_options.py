@@ -1,4 +1,4 @@
-"""Every argument of a retriever or a store, above all a filter, has an effect or is refused."""
+"""Every argument of a retriever or a store, especially a filter, has an effect or is refused."""
 
 from __future__ import annotations
 

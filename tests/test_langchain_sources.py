@@ -34,7 +34,7 @@ def documents(shuffled: bool = False, group: str = "source", place: str = "start
 
 
 def orders(store: PAMVectorStore, ids) -> set[tuple[str, str, int]]:
-    """Fits the store, and returns the distances between documents that the evidence of recall states."""
+    """Fits the store; returns the distances between documents in the evidence of recall."""
     store.fit(config=TINY, progress=False)
     return {
         (cue, hit.id, met.offset)

@@ -255,7 +255,7 @@ def test_a_folder_is_refused_to_another_embedder(tmp_path):
         store.put(("ann",), "a", {"text": "wet stairs"})
     with pytest.raises(InvalidInput, match=r"test_langgraph_store\.embed"):
         PAMStore(tmp_path, index={**INDEX, "embed": reversed_axes})
-    with new(tmp_path) as store:  # the refusal has released the folder
+    with new(tmp_path) as store:  # the refused call has released the folder
         assert keys(store.search(("ann",), query="wet")) == ["a"]
     with PAMStore(tmp_path, index={**INDEX, "embed": reversed_axes, "same_embedder": True}) as store:
         assert keys(store.search(("ann",))) == ["a"]
@@ -423,7 +423,7 @@ def test_without_an_index_a_query_is_ignored(tmp_path):
         for call in (lambda: store.tenant("ann"), lambda: store.observe(("ann",), ["one"])):
             with pytest.raises(InvalidInput):
                 call()
-    with new(tmp_path / "store") as store:  # now with an index
+    with new(tmp_path / "store") as store:  # with an index
         store.put(("ann",), "two", {"text": "wet"})
         assert keys(store.search(("ann",), query="wet")) == ["two", "one"]
     with PAMStore(tmp_path / "store") as store:  # without an index again: what is deleted now must not be found later
@@ -558,7 +558,7 @@ def test_the_faults_of_the_reference_are_there():
 
 
 def test_a_graph_knows_in_the_next_run_what_was_said(tmp_path):
-    """A second run of a graph recalls what was said in the first; the chat model is a fake one."""
+    """A second run of a graph recalls turns of the first run; the chat model is a fake."""
 
     def answer(state: MessagesState, config: RunnableConfig) -> dict[str, Any]:
         store, said = get_store(), state["messages"][-1].text

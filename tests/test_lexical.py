@@ -96,7 +96,7 @@ def test_the_words_follow_every_change():
     assert rows("kettl") == [4]
     index.add([[1, 1, 1, 1, 1, 1]], ["m3"], ["no longer"])
     assert rows("kettl") == []
-    index.add([[1, 1, 1, 1, 1, 1]], ["m3"])  # now without a text
+    index.add([[1, 1, 1, 1, 1, 1]], ["m3"])  # the memory has no text any more
     index.add([[1, 1, 1, 1, 1, 1]], ["m3"], ["a kettle once more"])
     assert rows("kettl") == [4]
     index._store.database.connection._sqlite.execute("INSERT INTO words (words) VALUES ('integrity-check')")

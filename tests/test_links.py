@@ -52,7 +52,7 @@ def check(links: CooccurrenceGraph, model: list[list[int | None]], window: int) 
 def test_links_follow_observed_replaced_and_deleted_steps(before, after, forgotten, window, late):
     links, model = flat(before), [list(steps) for steps in before]
     check(links, model, window)
-    # new steps stay in an unsorted tail, or are sorted in at once
+    # new steps stay in an unsorted tail, or are merged at once
     tail, module.TAIL = module.TAIL, 4_096 if late else 0
     try:
         for number, steps in enumerate(after):

@@ -293,6 +293,6 @@ def test_filters_select_what_the_simple_store_selects(metadatas, filters, condit
     query = VectorStoreQuery(query_embedding=[0.0, 1.0], similarity_top_k=9, filters=filters)
     try:
         expected = fill(SimpleVectorStore(), metadatas).query(query).ids
-    except TypeError:  # it cannot compare values of different kinds
+    except TypeError:  # LlamaIndex cannot compare values of different types
         return
     assert fill(PAMVectorStore(), metadatas).query(query).ids == expected

@@ -80,7 +80,7 @@ def test_hybrid_counts_the_words_before_and_after_fit(fitted):
         assert (found.ids, found.similarities) == ([hit.id for hit in expected], [hit.score for hit in expected])
         assert "n9" in found.ids
         assert "n9" not in ask(store, cue, k=2, mode=QueryMode.DEFAULT, query_str="the text of n9").ids
-    assert ask(plain, cue, k=3, mode=QueryMode.HYBRID).ids == ask(plain, cue, k=3).ids  # there are no words
+    assert ask(plain, cue, k=3, mode=QueryMode.HYBRID).ids == ask(plain, cue, k=3).ids  # the query has no words
     with pytest.raises(NotFitted):
         ask(plain, cue, mode=QueryMode.HYBRID, alpha=0.5)
 

@@ -1,4 +1,4 @@
-"""PAMVectorStore reads its own folders."""
+"""PAMVectorStore saves to folders, and reads them again."""
 
 import pickle
 from contextlib import closing

@@ -133,7 +133,7 @@ def test_mmr_is_llama_index_s_own(threshold):
     found = ours.query(query, mmr_threshold=threshold)
     assert found.ids == theirs.query(query, mmr_threshold=threshold).ids
     units, unit = vectors / np.linalg.norm(vectors, axis=1)[:, None], cue / np.linalg.norm(cue)
-    # the nearest is first even if nearness has no weight
+    # the nearest node is first even if similarity has no weight
     assert ours.query(query, mmr_threshold=0).ids[0] == found.ids[0] == str((units @ unit).argmax())
     assert found.similarities == pytest.approx([units[int(id)] @ unit for id in found.ids], abs=1e-5)
 

@@ -1,4 +1,4 @@
-"""PAMRetriever finds what happened with a question."""
+"""PAMRetriever finds nodes that were experienced with the node that a question matches."""
 
 import asyncio
 
@@ -34,7 +34,7 @@ class OneHot(TextEmbedding):
 
 @pytest.fixture(scope="module")
 def index():
-    """Returns an index: alpha happened with bravo, charlie with delta, ..."""
+    """Returns an index where alpha was experienced with bravo, charlie with delta, ..."""
     store = PAMVectorStore()
     nodes = [
         TextNode(id_=word, text=f"{word} text", metadata={"session": at // 2, "at": at, "word": word})
@@ -58,7 +58,7 @@ def only(key, operator, value):
 def test_it_finds_what_happened_with_the_question(index):
     found = PAMRetriever(index, similarity_top_k=2, mode="association").retrieve("charlie")
     assert ids(found)[0] == "delta"
-    assert "charlie" not in ids(found)  # the question is the text of a stored node, which does not answer itself
+    assert "charlie" not in ids(found)  # the question is the text of a stored node, which is no answer to itself
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
 
 

@@ -1,4 +1,4 @@
-"""PAMVectorStore keeps nodes as LlamaIndex's own stores do."""
+"""PAMVectorStore stores and returns nodes like LlamaIndex's own stores."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ from llama_index_samples import STORES, ask, filled, films, ids_of, make_node, s
 from llama_index_pam import PAMVectorStore
 from pam_retriever import InvalidInput, MissingExtra
 
-# ---- nodes come back as they were
+# ---- nodes are returned unchanged
 
 
 def test_nodes_keep_text_metadata_and_relationships(store):

@@ -1,4 +1,4 @@
-"""The MCP server: every tool through the SDK's own client, bad input of every kind, two servers, a kill."""
+"""The MCP server: every tool through the SDK's client, every kind of bad input, two servers, a kill."""
 
 from __future__ import annotations
 
@@ -360,7 +360,7 @@ def children(process: int, word: str) -> list[int]:
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             words = (folder / "cmdline").read_text().split("\0")
         except (FileNotFoundError, ProcessLookupError):
-            continue  # this process has just ended
+            continue  # the process has just ended
         found += [int(folder.name)] if parent == process and word in words else []
     return found
 

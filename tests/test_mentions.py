@@ -292,7 +292,7 @@ def test_capitalised_runs() -> None:
 
 
 def test_both_ways_and_later() -> None:
-    """Two texts mention each other, whichever is added first; the mentions follow later changes."""
+    """Two texts mention each other in either order of addition; later changes update the mentions."""
     world = World()
     world.add(("film", "Shirley Temple is in it.", {"title": "Kiss and Tell (1945 film)"}))
     world.add(("her", "An actress; see Kiss and Tell.", {"title": "Shirley Temple"}))
@@ -339,7 +339,7 @@ def test_a_failed_change_leaves_no_mentions() -> None:
 
 
 def test_full_names_go_before_short_ones() -> None:
-    """A memory with the name as its full title goes before those that have it as a short name."""
+    """A memory with the name as its full title has precedence over memories with it as a short name."""
     world = World()
     world.add(
         ("planet", None, {"title": "Mercury (planet)"}),

@@ -60,7 +60,7 @@ def _films(make=PredictiveAssociativeIndex, **options):
 
 
 def _state(index):
-    """Returns all stored names and mentions, by word and id. First it searches texts whose search was postponed."""
+    """Searches texts whose search was postponed; then returns all stored names and mentions, by word and id."""
     index._search_names()
     database = index._store.database
     fetch = database.mentions.store._sql.fetch
@@ -184,7 +184,7 @@ def _change_and_compare(random: random.Random, steps: list[str]):
         whole.add(_vectors(len(there)), list(there), texts, metadatas)
     if whole._store.database.mentions.known:
         assert _state(index) == _state(whole)
-    else:  # without names the stored links and phrases may be those of earlier texts
+    else:  # without names, stored links and phrases may belong to earlier texts
         assert _state(index)[0] == []
 
 

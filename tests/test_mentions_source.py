@@ -107,7 +107,7 @@ def test_memories_that_may_not_be_found_neither_come_nor_lead_on() -> None:
 
 
 def test_the_passage_of_a_title_that_fits_best_gets_most() -> None:
-    """If several memories have the name, the one that fits the question best gets the largest share of its weight."""
+    """Of several memories with a name, the best match of the question gets the largest share of the name's weight."""
     world = _world(("a", "Kiss", "Shirley Temple."), ("b", "Shirley Temple", "x"), ("c", "Shirley Temple", "y"))
     found = _ask(world, Question(world, None, {"a": 0.5, "b": 0.3, "c": 0.1}), "a")
     assert found["c"]["names"] / found["b"]["names"] == pytest.approx(math.exp(-0.2 / TEMPERATURE), rel=1e-4)

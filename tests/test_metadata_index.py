@@ -1,4 +1,4 @@
-"""The metadata index in memory follows every write, for any segments, and beside other threads."""
+"""The metadata index in memory follows every write, for any segments, and while other threads work."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_metadata_that_are_no_dict_are_damage():
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_a_scan_of_some_keys_finds_their_best(data):
-    """A scan of a part of the keys finds the best of this part, for few queries and for many, in one tile and more."""
+    """A scan of some keys finds their best, for few and many queries, in one tile and in several."""
     random = np.random.default_rng(data.draw(st.integers(0, 1000)))
     count, width = data.draw(st.integers(1, 300)), data.draw(st.sampled_from([1, 3, 8]))
     keys = random.integers(-3, 4, (count, width)).astype(np.float32)

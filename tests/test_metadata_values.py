@@ -1,4 +1,4 @@
-"""Metadata values that JSON does not have, for example dates: they are stored in one form, and compared in it."""
+"""Metadata values without a JSON type, for example dates, are stored and compared in one form."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def test_auc_is_the_mann_whitney_statistic_with_ties():
 
 
 def test_reliability_counts_what_was_said_against_what_was():
-    """Reliability compares the stated confidence with the share of hits that were really experienced."""
+    """Reliability compares the stated confidence with the share of hits that were actually experienced."""
     hits = [
         Hit(str(row), 1.0, None, {}, 1.0, confidence=sure) for row, sure in ((1, 0.95), (2, 0.95), (3, 0.05), (4, 0.05))
     ]

@@ -1,4 +1,4 @@
-"""``recall_next``: the query is a trajectory, and the answers are its next step."""
+"""``recall_next``: the query is a trajectory, and the hits are candidates for its next step."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def names(*numbers: int) -> list[str]:
 
 
 def rings(count: int, seed: int = 0) -> list[Trajectory]:
-    """Returns walks from n to n + 1 within rings of ten memories; they begin anywhere."""
+    """Returns walks from n to n + 1 within rings of ten memories, with random starts."""
     random = np.random.default_rng(seed)
     begins = random.integers(0, 40, count)
     return [
@@ -142,7 +142,7 @@ def test_moments_are_as_in_plain_python(times):
 
 
 def test_what_happened_at_once_is_asked_for_together():
-    """If steps come in sets of three with the same time, the answer is the next set, not the rest of this one."""
+    """If sets of three steps share a time, the hits are the next set, not the rest of the current set."""
     random = np.random.default_rng(3)
     ids, when = [], []
     for n in range(120):
@@ -161,7 +161,7 @@ def test_a_deleted_step_stays_a_step_between():
     index.delete(["m2"])
     found = index.recall_next(["m1"], k=40, explain=True)
     assert found[0].id == "m4"
-    assert found[0].others == ()  # m3 is no other next step, because it did not follow m1 directly
+    assert found[0].others == ()  # m3 is not a next step, because it did not follow m1 directly
 
 
 def test_what_was_experienced_is_the_same_after_a_restart(tmp_path):
@@ -496,7 +496,7 @@ def test_what_followed_comes_first_where_few_were_experienced(few):
 
 
 def test_the_prior_names_shares_that_are_there():
-    """The prior has the current features and shares; stored weights with other features are not used."""
+    """The prior has exactly the current features and shares; stored weights with other features are ignored."""
     prior = NextMixture.prior()
     assert prior.weights.shape == (2, len(FEATURES))
     np.testing.assert_allclose(prior.parts.sum(axis=1), 1, atol=0.02)

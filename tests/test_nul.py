@@ -1,4 +1,4 @@
-"""NUL characters are refused in ids and metadata, because SQLite's JSON ends a string there; texts may have them."""
+"""NUL characters are refused in ids and metadata, where SQLite's JSON would end the string; texts may have them."""
 
 from __future__ import annotations
 

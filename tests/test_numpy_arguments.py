@@ -1,4 +1,4 @@
-"""NumPy's numbers and arrays are taken wherever Python's numbers and lists are."""
+"""NumPy's numbers and arrays are accepted wherever Python's numbers and lists are."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_ids_of_a_trajectory_may_be_an_array(index):
 
 @pytest.mark.parametrize("wrong", ["abc", {"a": 1, "b": 2}, 5, np.array("a")])
 def test_the_ids_of_a_trajectory_are_a_list(index, wrong):
-    """A string was read as its characters, and a dict as its keys."""
+    """A string is not read as its characters, and a dict not as its keys: both are refused."""
     for call in (index.observe, index.surprise, lambda one: index.fit([one], progress=False)):
         with pytest.raises(InvalidInput, match="list"):
             call(Trajectory(ids=wrong))

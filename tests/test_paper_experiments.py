@@ -1,4 +1,4 @@
-"""The experiments of the paper on small worlds: their held-out data, targets and controls are right."""
+"""The experiments of the paper on small worlds: their held-out data, targets and controls are correct."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_a_walk_of_two_steps_reaches_the_second_window_and_one_step_does_not(set
 
 
 def test_without_decay_warmth_changes_nothing(setting, monkeypatch):
-    """With a decay factor of 1 the experiment finds the same with and without decay."""
+    """With a decay factor of 1 the experiment has the same results with and without decay."""
     fitted = fits.trained(setting, 1, "decay")
     monkeypatch.setattr(decay, "DECAY", 1.0)
     found = decay._stream(setting, fitted, "forward", "recent queries", 1)

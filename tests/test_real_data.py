@@ -1,4 +1,4 @@
-"""The loaders and the protocol of the benchmarks on real data, on files small enough to work out by hand."""
+"""The loaders and the protocol of the benchmarks on real data, on files small enough to check by hand."""
 
 from __future__ import annotations
 

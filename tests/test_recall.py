@@ -1,4 +1,4 @@
-"""Recall on the planted world, where every right answer is known."""
+"""Recall on the planted world, where every correct answer is known."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_recall_finds_what_happened_and_search_does_not(fitted, planted):
 
 def test_a_vector_or_a_noisy_view_of_a_memory_recalls_like_its_id(fitted, planted):
     assert share_found(fitted, planted, planted.vectors) > 0.98
-    # a recognised cue is itself a hit, so the answers need one more place
+    # the recognised memory is itself a hit, so ``k`` is larger by one
     noise = 0.2 * np.random.default_rng(0).standard_normal(planted.vectors.shape).astype(np.float32)
     assert share_found(fitted, planted, planted.vectors + noise, k=5) > 0.97
 
@@ -134,7 +134,7 @@ def test_faithful_recall_is_what_was_experienced_and_all_of_it(fitted, planted):
 def test_specific_wants_both_similar_and_associated():
     """In the mode "specific" a hit must be both similar and associated.
 
-    Four similar drills are each experienced with their own screw; a fifth thing is similar to none of them.
+    Four similar drills are each experienced with another screw; a fifth object is similar to none of them.
     """
     random = np.random.default_rng(0)
     drill = random.standard_normal(DIM)
@@ -214,7 +214,7 @@ def test_before_fit_experience_decides_where_there_is_some(index, planted):
     for id in ("m000", "m044", "m099"):
         cue = planted.vectors[int(id[1:])]
         linked = planted.associates(id, window=index.overview().window)
-        for query in (id, cue):  # before ``fit``, too, the vector of a memory stands for the memory
+        for query in (id, cue):  # before ``fit``, the vector of a memory also stands for the memory
             hits = index.recall(query, k=40)
             assert set(hits.ids[: len(linked)]) == linked
             assert id not in hits.ids

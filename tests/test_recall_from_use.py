@@ -17,7 +17,7 @@ def unit(values):
 
 
 class World:
-    """Requests of eight topics. Each uses two of the three things of its topic, which differ in vectors and words."""
+    """Requests of eight topics. Each uses two of the three items of its topic, which differ in vectors and words."""
 
     def __init__(self, requests: int, seed: int = 0) -> None:
         random = np.random.default_rng(seed)

@@ -35,7 +35,7 @@ def closed(folder: Path) -> None:
 
 
 def left_by_a_killed_writer(folder: Path) -> None:
-    """Makes a folder as a killed writer leaves it: the journal contains the latest memories."""
+    """Creates the folder of a killed writer, whose journal contains the latest memories."""
     with make(folder.with_name("first"), MEMORIES):
         pass
     with PredictiveAssociativeIndex.open(folder.with_name("first")) as index:

@@ -62,7 +62,7 @@ class Array:
 
 
 def world(seed=0, things=30, requests=200, dim=8):
-    """Returns requests of ten topics. Each uses two of the three things of its topic, which are not similar to it."""
+    """Returns requests of ten topics. Each uses two of the three items of its topic, which are not similar to it."""
     random = np.random.default_rng(seed)
     centres = unit(random.normal(size=(10, dim)))
     topic = random.integers(0, 10, requests)
@@ -149,7 +149,7 @@ def test_a_word_that_is_added_later_is_found():
 
 
 def test_fields_add_up_their_words():
-    """The scores of fields are added: three times in a name counts like three times in a text."""
+    """The scores of fields are added: a name with weight 3 counts like three occurrences in a text."""
     text, name = WordIndex.of([["a"], ["b"]]), WordIndex.of([["n"], []])
     together = WordIndex.of([["a", "n", "n", "n"], ["b"]])
     for word in ("a", "n"):
@@ -440,11 +440,11 @@ def test_uses_of_newcomers_count_as_often_as_they_are_to_be_expected():
 
 
 def test_doubtful_candidates_compete_and_can_be_left_out():
-    history = world(requests=300, things=60)  # only 30 of the 60 things are ever used
+    history = world(requests=300, things=60)  # only 30 of the 60 items are ever used
     asked = ask_held_out(history, maker(history), seed=0)[0]
     never = asked.row >= 30
     assert never.any()
-    assert asked.doubtful[never].all()  # each used thing has many uses, so the use of an unused one is not expected
+    assert asked.doubtful[never].all()  # each used item has many uses, so the use of an unused item is unlikely
     assert not asked.doubtful[~never].any()
     settled = asked.settled()
     assert len(settled) == len(asked)
@@ -455,7 +455,7 @@ def test_doubtful_candidates_compete_and_can_be_left_out():
 
 
 def test_validation_agrees_with_later_recall():
-    """Validation predicts later recall, although things that were never used look like the requests and take places."""
+    """Validation predicts later recall, although never-used items resemble the requests and displace others."""
     asked = world(requests=500, things=90)
     stored = asked.stored.vectors.copy()
     stored[30:] = asked.vectors[:60]
@@ -479,7 +479,7 @@ def test_validation_agrees_with_later_recall():
 
 
 def test_by_time_no_part_is_judged_by_what_came_later():
-    """With times a part is judged by earlier ones only: the first contradicts the rest, so the weight stays small."""
+    """With times, earlier parts alone judge a part; the first part contradicts the rest, so the weight stays small."""
     sizes = (15, 200, 200)
     each = [planted(questions=n, weights=(w, 0.0, 0.0), seed=n) for n, w in zip(sizes, (-3.0, 3.0, 3.0), strict=True)]
     joined = Choices(
@@ -526,7 +526,7 @@ def test_the_interval_of_questions_of_one_time_is_wider():
 
 
 def test_memories_that_were_never_used_are_found_where_they_are_alike():
-    """A memory that looks like requests is found, although no request used it; another memory of its topic was used."""
+    """A memory that is similar to requests is found, although requests used only another memory of its topic."""
     random = np.random.default_rng(0)
     centres = unit(random.normal(size=(15, 12)))
     topic = random.integers(0, 15, 600)

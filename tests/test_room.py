@@ -71,7 +71,7 @@ def test_words_of_a_long_question_count_less_each():
 
 
 def tools_of_long_requests(seed=0, requests=300):
-    """Returns tools, a third of them never used, and requests of thirty words that are in no tool's text."""
+    """Returns tools, of which a third is never used, and requests of thirty words that occur in no tool's text."""
     random = np.random.default_rng(seed)
     tools, used, dim = 60, 40, 24
     looks = random.normal(size=(tools, dim))

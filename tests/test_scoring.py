@@ -1,4 +1,4 @@
-"""``fit`` calibrates what recall computes: both have the same features for the same cues."""
+"""``fit`` calibrates the features that recall computes: both agree for the same cues."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_calibration_and_recall_see_the_same(calibrated):
         (links_of_named(known, sample, shares), dense(by_named, count)),
         (sample.looks, dense(by_looks, count)),
     ):
-        assert (calibrated_on > 0).sum() > count  # there are values to compare
+        assert (calibrated_on > 0).sum() > count  # at least one value is compared
         np.testing.assert_allclose(calibrated_on[other], served[other], rtol=1e-3, atol=1e-6)
 
 

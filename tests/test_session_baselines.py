@@ -25,7 +25,7 @@ def test_vsknn_adds_up_the_sessions_that_share_steps():
     model = Neighbours(rare=False)
     model.fit(WALKS, 7)
     # the steps of the query weigh 1/2 and 1: two sessions share both (1.5), one shares only the newest (1);
-    # the newest step of the query is shared by all three, so no session is weighed down
+    # all three share the newest step of the query, so no session loses weight
     np.testing.assert_allclose(model.scores([0, 1]), [3, 4, 3, 1, 1, 0, 0])
     # the newest shared step is one step before the end (.9), and weighs 1/2
     np.testing.assert_allclose(model.scores([5, 2]), [2, 2, 2, 0, 0, 0.45, 0.45])
@@ -60,7 +60,7 @@ def test_parallel_sessions_read_each_step_once_and_in_order():
         assert len(slots) <= 2
         for slot, first, one, other in zip(slots.tolist(), new.tolist(), read.tolist(), came.tolist(), strict=True):
             assert first == (one % 10 == 0)
-            assert first or last[slot] == one  # the state of the slot is that of this session
+            assert first or last[slot] == one  # the state of the slot belongs to this session
             last[slot] = other
             pairs.append((one, other))
     assert sorted(pairs) == [(int(one), int(one) + 1) for walk in walks for one in walk[:-1]]

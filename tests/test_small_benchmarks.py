@@ -1,6 +1,6 @@
 """Benchmarks of speed and growth run at a small size, by the command that the notes name.
 
-The benchmarks of recall, reliability, baselines, the paper and the data sets have tests of their own.
+The benchmarks of recall, reliability, baselines, the paper and the data sets have separate tests.
 """
 
 from __future__ import annotations

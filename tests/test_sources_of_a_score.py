@@ -43,7 +43,7 @@ def test_without_experience_the_links_do_not_count(fitted, planted):
     only = fitted.recall(
         "m005", k=50, without=["prediction", "similarity", "links of look-alikes", "links of predictions"]
     )
-    assert set(only.ids) == planted.associates("m005")  # memories without a link are no answer
+    assert set(only.ids) == planted.associates("m005")  # memories without a link are no hits
 
 
 def test_sources_of_words_add_up_and_can_be_left_out():

@@ -51,7 +51,7 @@ def beside(folder: Path, end: str) -> Path:
 
 
 def unseal(folder: Path) -> None:
-    """Makes the folder look like that of a killed writer: without a checksum of the database."""
+    """Makes a folder look like the folder of a killed writer, without a checksum of the database."""
     write_manifest(folder, {**read_manifest(folder), "database_sha256": None})
 
 

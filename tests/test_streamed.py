@@ -29,7 +29,7 @@ def weights(index: PredictiveAssociativeIndex) -> np.ndarray:
 
 
 def recalled(index: PredictiveAssociativeIndex, planted) -> float:
-    """Returns the mean share of the neighbours of a memory among as many hits of the predictor."""
+    """Returns the mean share of a memory's n neighbours among the first n hits of the predictor."""
     right = []
     for outing in planted.outings:
         for at, cue in enumerate(outing):
@@ -132,7 +132,7 @@ def test_kill_9_in_the_middle_of_a_fit_costs_nothing_of_it(planted, tmp_path):
     arguments = [sys.executable, "-c", FITTING, str(path), str(file), str(WINDOW)]
     with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as process:
         written: set[int] = set()
-        while process.poll() is None and len(written) < 20:  # until there are 20 checkpoints
+        while process.poll() is None and len(written) < 20:  # runs until there are 20 checkpoints
             if file.exists():
                 written.add(file.stat().st_mtime_ns)
             time.sleep(0.001)
@@ -204,7 +204,7 @@ def test_a_little_more_experience_costs_no_more_as_a_stream(planted):
 
 
 def check_keys(index: PredictiveAssociativeIndex, vectors: np.ndarray) -> None:
-    """Searched keys equal stored keys, bit for bit, and are f of each memory by the current weights.
+    """Asserts that searched keys equal stored keys, bit for bit, and are f of each memory by the current weights.
 
     f in one batch and f in another differ by the rounding of float32: each sum of n products, added in another order,
     may differ by n * eps of its terms in either direction. f consists of ``products`` such sums in a row.

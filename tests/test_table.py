@@ -86,7 +86,7 @@ def test_control_characters_in_texts_are_escaped(planted, look, tmp_path):
 
 
 def bars_of(shown: str, mark: str) -> dict[str, tuple[str, int]]:
-    """Returns name -> its number, and the length of its bar."""
+    """Returns the number and the length of the bar of each name."""
     found = {}
     for line in re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines():
         if match := re.match(rf" +(.+?) +([\d,]+)(?: +({mark}+))?(?:  .*)?$", line.rstrip()):

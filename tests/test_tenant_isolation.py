@@ -1,4 +1,4 @@
-"""The answers of a tenant are equal to the last digit, whether other tenants exist and act or not."""
+"""Other tenants and their calls do not change any digit of a tenant's answers."""
 
 from __future__ import annotations
 

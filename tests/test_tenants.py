@@ -227,7 +227,7 @@ def test_few_tenants_stay_open_and_referenced_ones_always(tmp_path):
         for number in range(8):
             index.tenant(f"t{number}").add(VECTORS[:1], [f"of t{number}"])
         gc.collect()
-        assert len(list((tmp_path / "index").rglob("t-*/writer.lock"))) == 3  # the two latest, and the referenced one
+        assert len(list((tmp_path / "index").rglob("t-*/writer.lock"))) == 3  # two latest, one referenced
         assert index.tenant("t0") is held
         held.add(VECTORS[1:2], ["more"])
         assert len(index.tenant("t0")) == 2
@@ -391,6 +391,6 @@ def test_one_that_may_not_be_learnt_from_is_not(tmp_path):
             index.tenant("ben").fit(config=QUICK, progress=False)  # ``train=False`` was stored
         assert index.tenant("ben", train=True).fit(config=QUICK, progress=False).steps > 0
     with PredictiveAssociativeIndex.open(tmp_path / "index", read_only=True) as reader:
-        assert len(reader.tenant("ben", train=True)) == len(VECTORS)  # this is the stored setting
+        assert len(reader.tenant("ben", train=True)) == len(VECTORS)  # the stored setting
         with pytest.raises(ReadOnlyIndex):
             reader.tenant("ben", train=False)

@@ -1,4 +1,4 @@
-"""Recall by text, and an index that has its own embedder."""
+"""Recall by text, and an index with an embedder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries in several threads at once get the same answers as one after the other."""
+"""Concurrent queries of several threads get the same answers as sequential queries."""
 
 from __future__ import annotations
 
@@ -72,9 +72,11 @@ def test_threads_that_ask_with_words_get_their_own_answers(backend):
 
 
 class Memories:
-    """Words of three memories, for a race of two threads. The thread "late" pauses after it has begun to read the
-    lengths of the texts. The other thread asks; in the middle of its query it wakes "late", and waits until "late" has
-    begun to convert the lengths."""
+    """Words of three memories, for a race of two threads.
+
+    The thread "late" pauses after it has begun to read the lengths of the texts. The other thread sends a query; in the
+    middle of its query it wakes "late", and waits until "late" has begun to convert the lengths.
+    """
 
     words_version, last_row = 1, 3
 

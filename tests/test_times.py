@@ -1,4 +1,4 @@
-"""Times are found in texts as in two lists that were written before the code; hostile texts do no harm."""
+"""The times found in texts agree with two lists that were written before the code; hostile texts do no harm."""
 
 import builtins
 import json

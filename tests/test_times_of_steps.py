@@ -1,4 +1,4 @@
-"""Timestamps may be datetimes, dates or numbers of a unit of one's own."""
+"""Timestamps may be datetimes, dates, or numbers in any unit."""
 
 from __future__ import annotations
 

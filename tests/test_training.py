@@ -184,7 +184,7 @@ def test_the_index_answers_while_it_learns_and_keeps_what_is_added_meanwhile(pla
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [torch.inference_mode, pytest.param(torch.no_grad, marks=pytest.mark.slow)])
 def test_a_fit_inside_a_block_without_gradients_learns_the_same(planted, mode):
-    """A fit learns the same where gradients are off: in an agent's block, or after an interrupt in the exit of one."""
+    """A fit learns the same weights where gradients are off: in a ``no_grad`` block, or after an interrupted exit."""
     weights = []
     for within in (nullcontext, mode):
         index = new_index(planted)

@@ -1,4 +1,4 @@
-"""The next call removes what a killed ``open`` or ``save`` left beside its folder; an index can be on a mount."""
+"""The next call removes the hidden folder of a killed ``open`` or ``save``; an index can be on a mount."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pam_retriever.store import lock
 from pam_retriever.store.lock import WriterLock
 from pam_retriever.store.unfinished import remove_abandoned
 
-# kills a call when it has written the database, but not yet the manifest
+# kills a call after it has written the database, and before the manifest
 BEFORE_THE_MANIFEST = """
 import os, signal, sys
 from pathlib import Path
@@ -115,7 +115,7 @@ def test_a_file_system_without_locks_is_an_error_that_says_so(tmp_path, monkeypa
 
 
 def test_what_only_has_such_a_name_stays(tmp_path):
-    """A folder that only has the name of an abandoned one, but other contents, is not removed."""
+    """A folder with the name of an abandoned folder, but with other contents, is not removed."""
     PredictiveAssociativeIndex(dim=2).save(tmp_path / ".index-of_notes")
     (tmp_path / ".index-of_notes" / "writer.lock").touch()
     (tmp_path / ".index-12345678").mkdir()

@@ -96,7 +96,7 @@ def test_numbers_are_a_kind_of_their_own(anywhere):
 
 
 def test_kinds_are_not_mixed(anywhere):
-    """An index has either dates or numbers as timestamps, and refuses the other kind."""
+    """An index has either dates or numbers as timestamps, and refuses the other type."""
     index = world(anywhere)
     for given in ([5.0], [5]):
         with pytest.raises(InvalidInput, match="numbers, for an index whose timestamps are dates"):
@@ -132,7 +132,7 @@ def test_memories_inherit_the_dates_of_trajectories(anywhere):
     assert index.recall(when="February 2023").ids == ["m1"]  # of several steps the earliest counts
     assert index.recall(when="April 2023").ids == ["m2"]
     assert index.recall(when="November 2023").ids == ["t/1", "t/0"]
-    index.add(VECTORS[:1], ["m0"])  # replaced without a time, so only the trajectory's remains
+    index.add(VECTORS[:1], ["m0"])  # replaced without a time, so only the trajectory's time remains
     assert index.recall(when="April 2023").ids == ["m2", "m0"]
     index.observe(Trajectory(ids=["m0", "m1"], timestamps=[1.0, 2.0]))  # plain numbers are no time of a memory
     assert index.recall(when="1970").ids == []
@@ -272,7 +272,7 @@ def test_an_event_in_a_question_gives_the_time():
         there = [id for id in hits.ids if id != "move" and of_month([hits[hits.ids.index(id)]], month)[0]]
         assert sum(map(hits.ids.index, there)) < sum(map(plain.ids.index, there))
         assert f'"{word} we moved into the house" -> 2023-0' in str(hits[hits.ids.index(there[0])].times[0])
-    # no memory tells of such an event
+    # no memory describes such an event
     for text in ("before the flood came", "what came after that?", "after all, what did we say?"):
         heard = index.recall(QUESTION, k=N, text=text, now=NOW, explain=True)
         assert not any(time.source == "question" for hit in heard for time in hit.times)
@@ -313,7 +313,7 @@ def test_times_count_beside_feedback_and_undated_questions_change_nothing():
 
 
 def test_fit_learns_from_feedback_what_a_time_is_worth():
-    """``fit`` gives times a weight where the answers are in the requested month, and less where they never are."""
+    """``fit`` gives times more weight if the answers are in the requested month than if they never are."""
     months = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October"]
     random, weights = np.random.default_rng(3), []
     for there in (True, False):
@@ -464,7 +464,7 @@ def test_the_command_line_takes_when(tmp_path, capsys):
     assert main(["recall", str(tmp_path / "i"), "--when", "soup"]) == 2
 
 
-# ---- where the index is
+# ---- kinds of storage
 
 
 def test_times_are_there_when_it_is_opened_again(tmp_path):

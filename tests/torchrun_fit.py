@@ -1,4 +1,4 @@
-"""``test_distributed.py`` runs this program by torchrun: each process does a part of a fit, and the first writes it."""
+"""``test_distributed.py`` runs this by torchrun: each process computes a part of a fit, and the first writes it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def main(report_to: Path, name: str, where: str, buffer: int | None) -> None:
     trainings = []
     made = distributed.Together.__init__
 
-    def noted(self, *arguments):  # so that the test can ask how many bytes it sent
+    def noted(self, *arguments):  # so that the test can read the number of sent bytes
         made(self, *arguments)
         trainings.append(self)
 

@@ -38,7 +38,7 @@ class Turn:
 
 
 class Memory:
-    """Dialogues; a question recalls the turns near similar turns."""
+    """A memory of dialogues, where a question recalls the turns near similar turns."""
 
     def __init__(self, folder: Path, dim: int) -> None:
         self.index = PredictiveAssociativeIndex.open(folder, dim=dim)

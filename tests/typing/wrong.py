@@ -1,7 +1,7 @@
 """Mistakes that a type checker must name, each marked with the rule of mypy and the rule of pyright.
 
-No line of it is run. A line marked "let through" is a mistake that the types of the library do not
-prevent: there may only be fewer of them.
+This file is never run. The types of the library do not prevent mistakes on lines marked "let through"; the number of
+such lines may only decrease.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ index.get(7)  # expect: arg-type, reportArgumentType
 record: Hit = index.get(["a"])[0]  # expect: assignment, reportAssignmentType
 index.find(where="a")  # expect: arg-type, reportArgumentType
 
-# asking
+# querying
 hit = index.search("a", k=1)[0]
 print(hit.scoer)  # expect: attr-defined, reportAttributeAccessIssue
 print(index.recall("a")[0].scoer)  # expect: attr-defined, reportAttributeAccessIssue
