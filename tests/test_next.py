@@ -451,6 +451,18 @@ def test_a_look_up_that_finds_fewer_changes_nothing():
     np.testing.assert_array_equal(evidence.score(fewer, pools), evidence.score(of_four, pools))
 
 
+def test_where_nothing_is_expected_the_newest_step_is_looked_up():
+    """A zero vector is equally near to every memory, so a look-up by it proposes any, and sorts all of them."""
+    vectors = unit(np.random.default_rng(0).standard_normal((200, DIM)).astype(np.float32))
+    walk = np.arange(20)
+    evidence = NextEvidence(CooccurrenceGraph(walk, np.ones(20, int), walk), stored(vectors))
+    newest = np.zeros((1, 10, DIM), np.float32)
+    newest[:, 0] = vectors[150]  # never experienced, and nothing followed it
+    asked = evidence.ask(LastSteps(np.r_[150, [-1] * 9][None], newest, np.ones(1, np.int64)))
+    nearest = np.argsort(-vectors @ vectors[150], kind="stable")[:48]
+    assert set(asked.near[0].tolist()) == set(nearest.tolist())
+
+
 def test_more_new_memories_are_not_likelier_together():
     vectors = np.random.default_rng(0).standard_normal((1_000, 4)).astype(np.float32)
 

@@ -178,8 +178,13 @@ class NextEvidence:
         return np.stack([last, unit(mean), unit(last - before), unit(expected)])
 
     def _look_up(self, vectors: Float32) -> tuple[Int64, Float32]:
-        """Returns rows and cosines (2, Q, n) of the memories most like the newest step, and like the expected one."""
-        asked = np.concatenate([vectors[0], vectors[3]])
+        """Returns rows and cosines (2, Q, n) of the memories most like the newest step, and like the expected one.
+
+        Where no step is expected, its vector is zero. Every memory is equally like zero, and sorting them all takes
+        seconds and gigabytes, so the newest step takes its place.
+        """
+        expected = np.where(vectors[3].any(axis=1, keepdims=True), vectors[3], vectors[0])
+        asked = np.concatenate([vectors[0], expected])
         cosine, near = self._similar.search(asked, min(LOOKED_UP, max(len(self._similar), 1)), self._allowed)
         return near.reshape(2, -1, near.shape[1]), cosine.reshape(2, -1, near.shape[1])
 

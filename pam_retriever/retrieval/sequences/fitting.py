@@ -19,7 +19,7 @@ from pam_retriever.retrieval.sequences.blend import blended, chosen, fit_parts
 from pam_retriever.retrieval.sequences.features import FEATURES, FULL_BELOW, HIDDEN, SOURCES, NextEvidence
 from pam_retriever.retrieval.sequences.mixture import KINDS, NextMixture
 from pam_retriever.retrieval.sequences.steps import LONGEST, LastSteps
-from pam_retriever.types import Bools, Float64, Int64, Times
+from pam_retriever.types import Bools, Float32, Float64, Int64, Times
 
 HELD_OUT = 0.2  # of all steps, the last ones
 ENOUGH, MOST_HELD_OUT = 200, 0.5  # more than ``HELD_OUT`` until there are this many moments, and the largest share
@@ -62,6 +62,17 @@ EvidenceOf = Callable[[int], NextEvidence]
 
 
 @dataclass(frozen=True)
+class _KeysOf:
+    """The keys of some rows of an index, read in chunks, so that they are in memory once."""
+
+    index: AnnIndex
+    rows: Int64
+
+    def __getitem__(self, chunk: slice) -> Float32:
+        return self.index.keys(self.rows[chunk])
+
+
+@dataclass(frozen=True)
 class Experienced:
     """A copy of the experience: the index may change during the fit.
 
@@ -85,7 +96,7 @@ class Experienced:
         rows, trajectory, position, _ = graph.steps()
         distinct = np.unique(rows)
         copy = FaissBackend(similar.keys(distinct[:1]).shape[1], "flat")
-        copy.add(distinct, similar.keys(distinct))
+        copy.rebuild(distinct, _KeysOf(similar, distinct))
         return cls(rows, trajectory, position, copy, times)
 
     def graph(self, at: Int64) -> CooccurrenceGraph:
