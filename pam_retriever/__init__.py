@@ -1,4 +1,4 @@
-"""A retriever that also finds what happened with the query, not only what looks like it.
+"""A retriever that finds memories that happened with the query, and memories that look like it.
 
 Start with ``PredictiveAssociativeIndex``. The method is that of "Predictive Associative Memory" (Dury). Names are
 imported on first use, so that torch is loaded only when it is needed.

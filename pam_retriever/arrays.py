@@ -27,7 +27,7 @@ def among(ordered: Int64, values: Int64) -> Bools:
 
 
 def firsts(ordered: Int64) -> Bools:
-    """Returns whether each of the sorted numbers (n,) is the first of its kind."""
+    """Returns whether each of the sorted numbers (n,) differs from the number before it."""
     first = np.ones(len(ordered), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return first

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-MOST, END = 600, 100  # characters of what was given in a message, and those of its end
+MOST, END = 600, 100  # most characters of a given value in a message, and how many of them are from its end
 
 
 class PAMError(Exception):
@@ -71,7 +71,7 @@ class Interrupted(EngineUnavailable):
 
 
 class ReadOnlyIndex(PAMError, OSError):
-    """A change of an index that was opened with ``read_only=True``."""
+    """A call would change an index that was opened with ``read_only=True``."""
 
 
 class IndexClosed(PAMError, RuntimeError):
@@ -94,7 +94,7 @@ class MissingExtra(PAMError, ImportError):
 
 
 def _within(text: str) -> str:
-    """Leaves out the middle of a long text: what was given may be an array, or a document."""
+    """Leaves out the middle of a long text, because a given value may be an array or a document."""
     if len(text) <= MOST:
         return text
     return f"{text[: MOST - END]} … ({len(text):,} characters in all) … {text[-END:]}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pam_retriever.types import Float64  # at run time this import would be a cycle
 
 DRAWS = 2000
-DRAWN_AT_ONCE = 20_000  # questions, of several draws
+DRAWN_AT_ONCE = 20_000  # questions in memory at once, over several draws
 SHARE = 0.95
 T = TypeVar("T")
 Answers = TypeVar("Answers", bound=Collection[Hashable])
@@ -158,14 +158,15 @@ def evaluate(
     recall: Callable[[npt.ArrayLike | str, int], Sequence[Found]] | None = None,
     seed: int = 0,
 ) -> Evaluation:
-    """Asks an index every question, and compares its hits with the relevant ids.
+    """Queries an index with every question, and compares its hits with the relevant ids.
 
     Args:
         index: has ``recall(query, k=...)``.
         questions: Q queries, each a vector or an id, as ``recall`` takes them.
         relevant: the relevant ids of each question; at least one each.
         ks: depths of the metrics, each at least 1.
-        recall: asks one question; replaces ``index.recall``, for example ``lambda query, k: index.search(query, k=k)``.
+        recall: returns the hits of one question, in place of ``index.recall``, for example
+            ``lambda query, k: index.search(query, k=k)``.
         seed: of the bootstrap.
 
     Returns:
@@ -239,7 +240,7 @@ def interval(values: Float64, seed: int = 0, draws: int = DRAWS) -> Interval:
 def _checked(
     asked: Sequence[T], relevant: Sequence[Answers], ks: Sequence[int], seed: int
 ) -> tuple[list[T], list[Answers], list[int]]:
-    """Returns what was asked, or found, the relevant ids and the depths as lists, after a check of all arguments."""
+    """Checks all arguments; returns the questions or rankings, the relevant ids, and the depths as lists."""
     from pam_retriever.validation import check_count, check_seed, read_list  # which needs the types, which need this
 
     questions, answers = read_list("questions", asked), read_list("relevant", relevant)  # each may be a generator

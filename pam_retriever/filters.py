@@ -5,13 +5,13 @@
     {"tags": {"$contains": "urgent"}}               a list with that entry, or a string with that part
     {"user.name": "ann"}                            the entry "name" of the dict "user"
     {"$or": [{"tag": {"$in": ["a", "b"]}}, {"$not": {"draft": True}}]}
-    {"$time": {"$gte": date(2023, 7, 1)}}           the time of the memory itself, not of its metadata
+    {"$time": {"$gte": date(2023, 7, 1)}}           the time of the memory, which is not part of its metadata
 
 A key names a top-level entry of the metadata and may hold any characters but a leading "$". A key with dots names the
 entry with exactly this name. If a memory has none, the key is a path: ``"a.b.c"`` is the entry "c" of the dict "b" in
 the dict "a". A path leads through dicts only.
 
-Values are compared with values of their own kind (numbers and booleans with numbers, strings with strings), as in
+Values are compared with values of the same kind (numbers and booleans with numbers, strings with strings), as in
 Python. A memory without the key satisfies only ``$ne``, ``$nin`` and ``$exists: False``. ``None`` is a value like any
 other: ``{"end": None}`` finds memories whose ``end`` is stored as None. Lists and dicts are equal if their JSON is the
 same. Dates and times are stored, and compared, as ISO 8601 strings.
@@ -41,7 +41,7 @@ from pam_retriever.types import Int64
 Kind = Literal["number", "text", "nested"]
 Symbol = Literal[">", ">=", "<", "<="]
 Value = str | int | float
-"""A value as it is compared: a bool as 0 or 1, a list or a dict as its JSON."""
+"""The form of a value for comparisons: a bool as 0 or 1, a list or a dict as its JSON."""
 
 COMPARISONS: dict[str, Symbol] = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 OPERATORS = ("$eq", *COMPARISONS, "$ne", "$in", "$nin", "$exists", "$contains")
@@ -156,7 +156,7 @@ def read_filter(where: Mapping[str, Any]) -> Condition:
     """Parses a filter to a tree of conditions.
 
     Raises:
-        InvalidInput: an operator is unknown, a value cannot be compared, the nesting is deeper than 16 levels, or there
+        InvalidInput: an operator is unknown, a value cannot be compared, the nesting has more than 16 levels, or there
             are more than 30,000 tests.
     """
     return _Reader().condition(where, depth=0)

@@ -22,7 +22,7 @@ class Observed(Protocol):
         """The number n."""
 
     def pack(self) -> list[bytes]:
-        """Returns each of them as bytes, for the database."""
+        """Returns each observation as bytes, for the database."""
 
 
 @runtime_checkable
@@ -43,16 +43,16 @@ class Trainable(Protocol):
         """Returns the weights as safetensors."""
 
     def load_weights(self, packed: bytes) -> None:
-        """Replaces the weights by those from ``pack_weights``.
+        """Replaces the weights by the output of ``pack_weights``.
 
         Raises:
-            ValueError: they do not fit.
+            ValueError: the weights do not fit the module.
         """
 
 
 @runtime_checkable
 class Encoder(Trainable, Protocol):
-    """Makes vectors from observations; ``CompositeEncoder`` is one."""
+    """Makes vectors from observations; ``CompositeEncoder`` implements this interface."""
 
     @property
     def modalities(self) -> Mapping[str, object]:

@@ -35,15 +35,15 @@ class Trajectory:
     which are then added as new memories.
 
     Attributes:
-        ids: T ids, in order. The same id may come more than once.
+        ids: T ids, in order. An id may occur more than once.
         vectors: (T, dim) float; new memories, in order.
         timestamps: T times that never fall, or None: datetimes or dates (UTC without an offset), or numbers in your own
             unit, the same in the whole index. ``recall(decay=...)`` and ``prune`` use them; a datetime counts in
             seconds. A memory without a time gets the date of its first step.
         salience: T finite numbers >= 0, the weight of each state in training; None for 1 each. The weight of a pair is
             the geometric mean of both (Dury 3.4).
-        id: of the trajectory. A stored one with this id is replaced, or grows if this one begins with the same steps. A
-            new uuid4 if None.
+        id: of the trajectory; None for a new uuid4. A stored trajectory with this id is replaced. If the new steps
+            begin with the stored steps, only the later steps are added.
     """
 
     ids: Sequence[str] | None = None
@@ -59,9 +59,9 @@ class TrajectoryRecord:
 
     Attributes:
         id: of the trajectory.
-        ids: of its memories that are still stored, in order.
+        ids: the ids of its memories that are still stored, in order.
         timestamps: of these, None for a step without one; None if no step has one. A datetime is in seconds since 1970.
-        length: number of positions, including those of deleted memories between others.
+        length: number of positions, including the positions of deleted memories between others.
     """
 
     id: str
@@ -111,10 +111,10 @@ class Evidence:
     Attributes:
         trajectory: id of the trajectory.
         cue_id: the stored memory that the query was recognised as.
-        cue_position: its position in the trajectory, from 0.
+        cue_position: the position of this memory in the trajectory, from 0.
         hit_position: the position of the hit.
         offset: ``hit_position - cue_position``: positive if the hit came after the cue.
-        hop: the step of the hit's path that this supports, from 1. Above 1, the cue is the previous memory on the path.
+        hop: the supported step of the hit's path, from 1. Above 1, the cue is the previous memory on the path.
     """
 
     trajectory: str
@@ -127,11 +127,11 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class NamedTime:
-    """A time that supports a hit: named in the question, or in the text of the hit.
+    """A time that supports a hit, and that the question or the text of the hit names.
 
     Attributes:
         expression: the words.
-        start: the first instant, UTC, and ``end`` the first after it; None for an open one.
+        start: the first instant, UTC, and ``end`` the first instant after the time; None without a bound.
         meaning: the days, for example "2023-07-01 to 2023-07-31".
         source: "question" or "text".
         said_at: the time of the memory.
@@ -198,11 +198,11 @@ class Hit:
             query without words.
         path: ids of the memories between cue and hit, in order; empty for a single hop, and for hops
             through the continuum.
-        times: the times in the question and in its text that support it, filled by ``explain=True``.
-        mentions: the texts that name it, or that it names, filled by ``explain=True`` if memories have names.
+        times: the times in the question and in the hit's text that support the hit, filled by ``explain=True``.
+        mentions: the names in texts that led to the hit, filled by ``explain=True`` if memories have names.
         sources: the part of each source, by name, filled by ``explain=True``: in the score, or with feedback in the log
             odds from which the score is computed. None in modes that do not separate sources.
-        others: other memories that came next, with counts, filled by ``recall_next(explain=True)``.
+        others: other memories that followed the newest step, with counts, filled by ``recall_next(explain=True)``.
     """
 
     id: str
@@ -303,8 +303,8 @@ class ScoringWeights:
         weights: of the channels, as log odds per unit of score.
         mixture: weights of the channels, of the links of look-alikes, of the links of memories that the channels find,
             and of similarity; their sum is 1.
-        calibration: slope and intercept of the log odds that cue and memory met, as a function of the log share; then
-            what each adds per unit of the lead of the best memory by the channels.
+        calibration: slope and intercept of the log odds that cue and memory co-occurred, as a function of the log
+            share; then the change of each per unit of the lead of the best memory by the channels.
         appearance: weights of similarity and forward alone, the two channels with information about a memory that was
             never experienced.
         background: score of a memory that is not among the best, by ``weights`` and by ``appearance``: the logarithm of
@@ -324,7 +324,7 @@ class Calibration:
 
     Attributes:
         seen: for cues that training saw.
-        unseen: for cues that training did not see, fitted on held-out ones.
+        unseen: for cues that training did not see, fitted on held-out cues.
         familiarity: the scale of a link's excess over chance; see ``FitConfig``.
     """
 
@@ -352,7 +352,7 @@ class FitReport(ShownReport):
         stopped_by: "passes" or "time_budget", whichever ended first.
         calibration: the weights of recall, for cues that training saw and for others.
         requests: number of past requests on which the weights of the evidence were fitted.
-        finished: the time of its end, UTC.
+        finished: the time at which the fit ended, UTC.
         validation: the results of each source and of the mixture on held-out requests and steps.
         next_steps: number of held-out steps on which the weights of ``recall_next`` were fitted.
     """

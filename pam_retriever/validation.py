@@ -48,7 +48,7 @@ def check_id(id: Any, where: str) -> str:
 def read_ids(
     ids: str | Sequence[str] | None, where: Mapping[str, object] | None, call: str, empty_filter: str
 ) -> list[str]:
-    """Returns the ids for a call that takes ids or a filter; None if it got a filter.
+    """Returns the ids for a call that takes ids or a filter; an empty list if it got a filter.
 
     Args:
         ids: one, or several.
@@ -65,7 +65,7 @@ def read_ids(
 
 
 def read_one_or_more(name: str, values: Any) -> list[Any]:
-    """Returns the values of an argument that is a string, or holds several; none for None.
+    """Returns the values of an argument that is a string or a collection; an empty list for None.
 
     Raises:
         InvalidInput: the argument is something else.
@@ -74,7 +74,7 @@ def read_one_or_more(name: str, values: Any) -> list[Any]:
 
 
 def read_list(name: str, values: Any) -> list[Any]:
-    """Returns the values of an argument that holds several. A mapping is refused: its keys are not its values.
+    """Returns the values of an argument that is a collection. A mapping is refused: its keys are not its values.
 
     Raises:
         InvalidInput: the argument is a string, a mapping, or no collection.
@@ -89,7 +89,7 @@ def read_list(name: str, values: Any) -> list[Any]:
 
 
 def selects_all(where: object) -> bool:
-    """Whether a filter has no condition. What is no filter is left to its reader, which refuses it."""
+    """Whether a filter has no condition. False for a value that is no filter; the parser of filters refuses it."""
     return isinstance(where, Mapping) and not where
 
 
@@ -340,7 +340,7 @@ def check_count(name: str, value: Any, most: int | None = None) -> int:
         raise InvalidInput(f"Got {name}={value!r}.", "a whole number of at least 1", f"Use {name}=1 or more.")
     if most is not None and value > most:
         raise InvalidInput(f"Got {name}={value!r}.", f"at most {most:,}", f"Use a smaller {name}.")
-    return min(int(value), sys.maxsize)  # a database holds no larger one
+    return min(int(value), sys.maxsize)  # a database holds no larger integer
 
 
 def check_seed(seed: Any) -> int:

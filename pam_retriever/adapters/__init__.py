@@ -1,1 +1,1 @@
-"""What the stores of ``langchain_pam`` and ``llama_index_pam`` share."""
+"""The shared code of the stores of ``langchain_pam`` and ``llama_index_pam``."""

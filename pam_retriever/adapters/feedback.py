@@ -1,4 +1,4 @@
-"""The stored feedback of a store."""
+"""Methods of a store that list and delete its feedback."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class StoredFeedback:
     async def afeedbacks(
         self, where: Mapping[str, Any] | None = None, limit: int | None = None, offset: int = 0
     ) -> list[Feedback]:
-        """``feedbacks`` in a thread."""
+        """Calls ``feedbacks`` in a thread."""
         return await asyncio.to_thread(self.feedbacks, where, limit, offset)
 
     def delete_feedback(self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, Any] | None = None) -> int:
-        """Deletes feedback by id or by a filter on its metadata; returns how many.
+        """Deletes feedback by id or by a filter on its metadata; returns the number of deleted requests.
 
         Raises:
             InvalidInput: neither ids nor a filter are given, or both.
@@ -42,5 +42,5 @@ class StoredFeedback:
     async def adelete_feedback(
         self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, Any] | None = None
     ) -> int:
-        """``delete_feedback`` in a thread."""
+        """Calls ``delete_feedback`` in a thread."""
         return await asyncio.to_thread(self.delete_feedback, ids, where=where)

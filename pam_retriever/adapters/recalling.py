@@ -12,8 +12,8 @@ from pam_retriever.retrieval.timeline import Interval
 from pam_retriever.types import Direction, Hit, Time
 from pam_retriever.validation import check_count
 
-FIRST_LOOK = 64  # a test in Python reads this many of the best hits first,
-FIRST_LOOK_A_HIT = 4  # or this many per requested hit, if that is more
+FIRST_LOOK = 64  # smallest number of the best hits that a test in Python reads first
+FIRST_LOOK_A_HIT = 4  # number of these per requested hit, if that is more
 
 
 class HandedOn(TypedDict, total=False):
@@ -21,14 +21,15 @@ class HandedOn(TypedDict, total=False):
 
     Attributes:
         mode: None uses all evidence: similarity, words, neighbours, feedback, and, after a ``fit``, association.
-            "hybrid" is the same without feedback. Others are "association", "specific" (similarity and association must
-            both be high) and "similarity".
+            "hybrid" is the same without feedback. The other modes are "association", "specific" (similarity and
+            association must both be high) and "similarity".
         hops: number of steps of association to follow.
         channels: weights of similarity and association, instead of those of ``mode``.
         min_score: drop hits with a lower score.
         faithful: only memories that were experienced with the query.
         decay: half-life of a score, in the unit of the timestamps.
-        now: for ``decay``, the newest timestamp if None; a date is also the reference for words of time.
+        now: the time from which ``decay`` counts ages; None for the newest timestamp. A date is also the time to which
+            words such as "yesterday" refer.
         when: only memories of this time; see ``PredictiveAssociativeIndex.recall``.
         cue_where: filter of the memories that the query may be, or be recognised as, instead of ``where``; {} for all.
         feedback_where: metadata filter of the past questions to use; see ``feedback``.
@@ -49,10 +50,10 @@ class HandedOn(TypedDict, total=False):
 
 
 def refuse(options: Iterable[str], allowed: str) -> None:
-    """Refuses options that are left: an unknown one may be meant as a filter.
+    """Refuses unknown options, because the caller may mean them as filters.
 
     Raises:
-        InvalidInput: there is one.
+        InvalidInput: there is an unknown option.
     """
     if left := sorted(options):
         raise InvalidInput(f"Got the unknown options {left}.", allowed, "Remove them.")
@@ -74,10 +75,10 @@ def recall_accepted(
     """Returns the best ``k`` hits that a test in Python accepts.
 
     Args:
-        index: that is asked.
+        index: the index behind ``recall``.
         recall: returns this many of the best hits.
         k: number of hits.
-        accepts: the test; it sees the best hits, or all memories if it accepts too few of these.
+        accepts: the test. It gets the best hits, or all memories if it accepts too few of the best hits.
     """
     k = check_count("k", k)
     accepted: list[Hit] = []

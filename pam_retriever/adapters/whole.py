@@ -15,7 +15,7 @@ from pam_retriever.store.tenants import check_tenant
 
 Index = PredictiveAssociativeIndex
 Tenant = TypeVar("Tenant")
-"""What a store has for each of its tenants."""
+"""The object that a store creates for each tenant."""
 
 
 class WholeIndex(Generic[Tenant]):
@@ -23,7 +23,7 @@ class WholeIndex(Generic[Tenant]):
 
     Args:
         index: an existing index, or None.
-        path: folder of a durable index; one that has contents is opened.
+        path: folder of a durable index; a folder with contents is opened.
         read_only: open the folder without changing it.
         make: creates an index in memory, with a dimension.
         open: opens a folder; the second argument is ``read_only``.
@@ -54,11 +54,11 @@ class WholeIndex(Generic[Tenant]):
         self._tenants: WeakValueDictionary[str, Tenant] = WeakValueDictionary()
 
     def of(self, tenant: str | None) -> Index | None:
-        """Returns the index of a tenant, or for None the whole one; None before the first vector."""
+        """Returns the index of a tenant, or the whole index for None; returns None before the first vector."""
         return self.index if self.index is None or tenant is None else self.index.tenant(tenant)
 
     def tenant(self, name: str, within: str | None, make: Callable[[], Tenant]) -> Tenant:
-        """Returns what ``make`` returned for a tenant, while something refers to it; else a new one.
+        """Returns the object that ``make`` created for a tenant, if something still refers to it; else a new one.
 
         Raises:
             InvalidInput: the name is invalid, or the store is ``within`` a tenant.
@@ -74,9 +74,9 @@ class WholeIndex(Generic[Tenant]):
         return found
 
     def store(self, tenant: str | None, dim: int, add: Callable[[Index], object]) -> Index:
-        """Stores vectors with ``add``; returns the index that has them.
+        """Stores vectors with ``add``; returns the index that contains them.
 
-        If a new index refuses the first vectors, the next ones may have another dimension.
+        If a new index refuses the first vectors, the next vectors may have another dimension.
         """
         with self.making if self.index is None else nullcontext():
             if (index := self.of(tenant)) is not None:
@@ -93,7 +93,7 @@ class WholeIndex(Generic[Tenant]):
             return index
 
     def close(self, tenant: str | None) -> None:
-        """Closes the index of a tenant, or for None the whole one."""
+        """Closes the index of a tenant, or the whole index for None."""
         index = self.of(tenant)
         if index is not None:
             index.close()

@@ -22,7 +22,7 @@ def make_backend(name: str, width: int, folder: Path | None = None, first: int =
         first: length of the prefix of a key for which there are separate queries; 0 for none.
 
     Raises:
-        InvalidInput: the name is another one.
+        InvalidInput: the name is unknown.
     """
     engine, _, kind = name.partition(":")
     if engine == "exact" and not kind:

@@ -65,7 +65,7 @@ class WritableAnnIndex(AnnIndex, Protocol):
 
     @property
     def answers_for_first(self) -> bool:
-        """Whether it finds the prefixes of keys as well as an index over the prefixes does."""
+        """Whether a search by the prefixes of keys is as good as in a separate index over the prefixes."""
 
     @property
     def rows(self) -> Int64:
@@ -77,14 +77,14 @@ class WritableAnnIndex(AnnIndex, Protocol):
 
     @property
     def graph(self) -> Graph | None:
-        """The edges of the index, without keys; None if there are none, or ``files`` has them."""
+        """The edges of the index, without keys; None if there are none, or if ``files`` contains them."""
 
     def rebuild_with_graph(self, graph: Graph, rows: Int64, keys: Chunked) -> None:
         """Like ``rebuild``, with the edges of an index that was built before.
 
         Args:
             graph: the edges; may be invalid.
-            rows: (n,) those of the graph, sorted.
+            rows: (n,) the rows of the graph, sorted.
             keys: (n, width) of these rows.
 
         Raises:
@@ -101,7 +101,7 @@ class WritableAnnIndex(AnnIndex, Protocol):
         """Stores ``keys`` (n, width) under ``rows`` (n,), and replaces rows that are stored."""
 
     def remove(self, rows: Int64) -> None:
-        """Removes ``rows``; ignores those that are not stored."""
+        """Removes ``rows``; ignores rows that are not stored."""
 
     def reserve_disk(self, count: int) -> None:
         """Reserves disk space for ``count`` more keys, if keys are written to a disk.

@@ -1,7 +1,7 @@
 """Checks an index that FAISS read from a file, before it is searched.
 
-FAISS takes some numbers of a file as they are: the places in the lists of an inverted file are used as addresses. So
-each is compared with its allowed range. What FAISS does while it parses a file is not covered.
+FAISS does not check some numbers of a file: it uses the places in the lists of an inverted file as addresses. So each
+place is compared with its allowed range. Faults of FAISS while it parses a file are not covered.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SAME = ("d", "metric_type", "code_size", "nlist")
 
 
 def check_read(index: Any, made: Any, rows: Int64) -> None:
-    """Raises ValueError unless an index has the kind of ``made``, and each place once, with edges between places.
+    """Raises ValueError unless an index has the kind of ``made``, each place once, and edges only between places.
 
     Args:
         index: as FAISS read it.
@@ -28,7 +28,7 @@ def check_read(index: Any, made: Any, rows: Int64) -> None:
     import faiss
 
     if rows.dtype != np.int64 or rows.shape != (index.ntotal,):
-        raise ValueError("these are no rows of an index")
+        raise ValueError("the rows are not those of an index")
     if type(index) is not type(made) or any(getattr(index, name, 0) != getattr(made, name, 0) for name in SAME):
         raise ValueError("the file has an index of another kind")
     if isinstance(index, faiss.IndexIVF):
@@ -38,7 +38,7 @@ def check_read(index: Any, made: Any, rows: Int64) -> None:
         if not isinstance(quantizer, faiss.IndexHNSW if graph else faiss.IndexFlat):
             raise ValueError("the centres are of another kind")
         if quantizer.d != index.d or quantizer.ntotal != index.nlist:
-            raise ValueError("there are not as many centres as cells")
+            raise ValueError("the numbers of centres and cells differ")
         if graph:
             check_graph(quantizer, new, np.arange(index.nlist))
     if isinstance(index, faiss.IndexHNSW):
@@ -46,7 +46,7 @@ def check_read(index: Any, made: Any, rows: Int64) -> None:
 
 
 def _check_cells(index: Any, rows: Int64) -> None:
-    """Raises ValueError unless each place is in one cell. One that was removed may be in none."""
+    """Raises ValueError unless each place is in one cell. A removed place may be in no cell."""
     import faiss
 
     lists = index.invlists

@@ -28,7 +28,7 @@ class Choice:
         code: "fp16", "sq8" or "pq"; "" keeps float32 keys in memory.
         factory: the same as a string for FAISS's index factory.
         cells: number of cells of an inverted file.
-        reason: for the choice, in words.
+        reason: the reason for the choice, in words.
     """
 
     kind: str

@@ -39,14 +39,14 @@ log = logging.getLogger(__name__)
 
 HNSW_BUILD, HNSW_SEARCH = 100, 128
 IVF_PROBED_SHARE = 0.15
-# times the square root of the cells of a compressed index, which has more of them, and at most
+# a query searches this factor times the square root of the number of cells of a compressed index, up to a limit
 # (docs/reference/scaling.md)
 PROBED, MOST_PROBED = 2.5, 80
 SCAN_UP_TO = 10_000  # a filter with at most this many rows is answered exactly, by a scan
 # filtered graph search: look up this many times the k nearest, up to a limit; see ``_among_nearest``
 SPARE, MOST_NEAREST = 4, 500
-DEAD_SHARE = 0.25  # of removed rows, at which HNSW and IVF are rebuilt without them
-TRAINED_ON, SAMPLED = 40, 100_000  # keys per cell, and at least in all, to train cells and quantisers
+DEAD_SHARE = 0.25  # share of removed rows at which HNSW and IVF are rebuilt without them
+TRAINED_ON, SAMPLED = 40, 100_000  # number of keys per cell, and smallest total, to train cells and quantisers
 CLUSTERING_ROUNDS = 5  # more rounds did not change the measured recall (docs/reference/scaling.md)
 # candidates that a code needs, as a factor of k plus a constant, to lose under 1 % of recall@10
 CANDIDATES = {"": (1, 0), "fp16": (1, 8), "sq8": (2, 32), "pq": (8, 160)}
@@ -70,7 +70,7 @@ class FaissBackend:
         probed: number of IVF's cells that a query searches. More cells find more and take longer. None: by size.
 
     Raises:
-        InvalidInput: the kind is another one.
+        InvalidInput: the kind is unknown.
     """
 
     def __init__(self, width: int, kind: str = "auto", folder: Path | None = None, first: int = 0) -> None:
@@ -245,7 +245,7 @@ class FaissBackend:
 
     @property
     def _is_plain(self) -> bool:
-        """Whether the index is flat and uncompressed. Only this kind is exact, and can drop a place."""
+        """Whether the index is flat and uncompressed. Only this kind is exact and can drop a place."""
         return self.kind == "flat" and not self.choice.code
 
     def _keys_at(self, places: Int64) -> Float32:
@@ -271,7 +271,7 @@ class FaissBackend:
         return kept_parameters(self.kind, wide) if selector is None else search_parameters(self.kind, wide, selector)
 
     def _probed(self, inside: Int64 | None = None) -> int:
-        """The number of cells to search. Under a filter it is larger, so that as many keys are compared as without."""
+        """The number of cells to search. A filter makes it larger, so that the number of compared keys is the same."""
         cells, usual = self.choice.cells, self.probed
         if not usual:
             usual = max(4, int(min(PROBED * cells**0.5, MOST_PROBED) if self.choice.code else IVF_PROBED_SHARE * cells))
@@ -383,7 +383,7 @@ class FaissBackend:
         self._places.append(rows)
 
     def _rebuild_with(self, rows: Int64, keys: Float32) -> None:
-        """Builds the index again from its own and new keys, without removed ones. Never holds all keys in memory."""
+        """Builds the index again from stored and new keys, without removed keys. Never holds all keys in memory."""
         stored = self._places.stored()
         old = OldKeys(self._index, self._full, stored, keys)
         self.rebuild(np.concatenate([self._places.rows[stored], rows]), old)

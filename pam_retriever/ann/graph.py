@@ -25,7 +25,7 @@ class Graph:
     Attributes:
         levels: (n,) int32, number of levels of each place, at least 1.
         neighbours: (m,) int32, by place, and for each place by level.
-        rows: (n,) int64, the row at each place, -1 for one that was removed.
+        rows: (n,) int64, the row at each place, -1 for a removed row.
         entry: the place at which a search begins.
     """
 
@@ -104,7 +104,7 @@ def _check(graph: Graph, starts: Int64) -> None:
     count, arrays = len(levels), (levels, neighbours, rows)
     types = [array.dtype for array in arrays] == [np.int32, np.int32, np.int64]
     if not types or any(array.ndim != 1 for array in arrays) or not count or len(rows) != count:
-        raise ValueError("these are no edges of a graph")
+        raise ValueError("the arrays do not describe the edges of a graph")
     if levels.min() < 1 or levels.max() >= len(starts) or rows.min() < NOBODY:
         raise ValueError("a level or a row is out of range")
     if len(neighbours) != starts[levels].sum() or neighbours.min() < NOBODY or neighbours.max() >= count:
@@ -113,7 +113,7 @@ def _check(graph: Graph, starts: Int64) -> None:
     if len(np.unique(alive)) != len(alive):
         raise ValueError("a row is in two places")
     if not 0 <= graph.entry < count or levels[graph.entry] != levels.max():
-        raise ValueError("a search cannot begin there")
+        raise ValueError("a search cannot begin at the entry of the graph")
     firsts = np.cumsum(starts[levels]) - starts[levels]
     for level in range(1, int(levels.max())):
         places = np.flatnonzero(levels > level)

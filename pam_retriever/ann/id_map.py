@@ -13,7 +13,7 @@ class IdMap:
     """Rows by place, and places by row.
 
     Args:
-        rows: (n,) the row at each place, -1 for one that was removed.
+        rows: (n,) the row at each place, -1 for a removed row.
 
     Attributes:
         rows: the same.

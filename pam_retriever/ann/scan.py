@@ -13,13 +13,13 @@ import numpy as np
 
 from pam_retriever.types import Float32, Int64
 
-FEW = 4  # queries, for which the keys are read in place
-GROUP = 64  # scores per maximum for few queries, and
-GROUP_OF_TILE = 32  # for many
+FEW = 4  # up to this many queries, the keys are read in place
+GROUP = 64  # scores per maximum, for few queries
+GROUP_OF_TILE = 32  # scores per maximum, for many queries
 TILE, TOGETHER = 4_096, 1_024  # keys and queries whose scores stay in the cache: 16 MB
-LOWER_BOUNDS = 8_000_000  # of the best scores, in memory at once
-GATHERED = 100_000  # numbers of keys: 400 kB
-MOST = 0.6  # of the keys
+LOWER_BOUNDS = 8_000_000  # most lower bounds of the best scores in memory at once
+GATHERED = 100_000  # size of the buffer for few keys, in numbers: 400 kB
+MOST = 0.6  # from this share of the keys on, the products with all keys are faster
 IN_CACHE = 16_000_000  # bytes of keys that fit into the caches of a processor
 
 Part = tuple[Float32, Float32]
@@ -122,13 +122,13 @@ def _bound(scores: Float32, k: int) -> Float32:
     return bound
 
 
-# ---- many queries: a tile of keys after the other
+# ---- many queries: one tile of keys at a time
 
 
 def _best_by_tiles(asked: list[Part], rows: Int64, k: int, places: Int64 | None) -> tuple[Float32, Int64]:
     """Returns the ``k`` best for up to ``TOGETHER`` queries. The scores of a tile are compared while they are cached.
 
-    The bound of each query rises from tile to tile: so many maxima of groups reached it.
+    The bound of each query rises from tile to tile: it is the ``k``-th largest maximum of the groups.
     """
     queries = np.concatenate([part for part, _ in asked], axis=1).T  # (width, Q)
     height = min(TILE, -(-len(rows) // GROUP_OF_TILE) * GROUP_OF_TILE)
@@ -156,7 +156,7 @@ def _best_by_tiles(asked: list[Part], rows: Int64, k: int, places: Int64 | None)
 
 
 def _tile(asked: list[Part], at: slice | Int64, keys: Float32) -> Float32:
-    """Returns the keys at some places, all their parts beside each other; copies them to ``keys`` if necessary."""
+    """Returns the keys at some places, with all their parts side by side; copies them to ``keys`` if necessary."""
     if len(asked) == 1 and isinstance(at, slice):
         return asked[0][1][at]
     start = 0

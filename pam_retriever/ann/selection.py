@@ -29,7 +29,7 @@ class Selection(Protocol):
 
 
 Rows = Int64 | Selection
-"""Sorted rows, here or in an engine."""
+"""Sorted rows, in memory or in an engine."""
 
 
 def holds(allowed: Rows, rows: Int64) -> Bools:

@@ -43,7 +43,7 @@ class VectorFile:
         checksum: CRC-32 of all keys.
 
     Raises:
-        OSError: the file is not there, a link, or shorter than ``count`` keys.
+        OSError: the file is missing, is a link, or is shorter than ``count`` keys.
     """
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-LONGEST = 200  # characters of a text that are shown
+LONGEST = 200  # largest number of characters of a text that are shown
 MOST_ROWS = 50
 TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums;max-width:60rem"
 CELL = "padding:.3em .8em .3em 0;text-align:start;vertical-align:top;border-bottom:1px solid #8884"
@@ -14,7 +14,7 @@ BLUE = "#4c78a8"
 
 
 def text_of(value: str | None, most: int = LONGEST) -> str:
-    """Returns a text as HTML, cut if it is long. The text has its own writing direction."""
+    """Returns a text as HTML, cut if it is long. The browser determines its writing direction."""
     if value is None:
         return f'<span style="{FAINT}">no text</span>'
     short = value if len(value) <= most else value[: most - 1] + "…"
@@ -22,7 +22,7 @@ def text_of(value: str | None, most: int = LONGEST) -> str:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Returns a number as HTML; nothing for None."""
+    """Returns a number as HTML; an empty string for None."""
     return "" if value is None else f"{value:.{digits}f}"
 
 
@@ -53,7 +53,7 @@ def facts(named: Sequence[tuple[str, str]]) -> str:
 
 
 def line_chart(values: Sequence[float], label: str, width: int = 320, height: int = 90) -> str:
-    """Returns a small line chart as SVG; nothing for fewer than two values."""
+    """Returns a small line chart as SVG; an empty string for fewer than two values."""
     if len(values) < 2:
         return ""
     low, high = min(values), max(values)

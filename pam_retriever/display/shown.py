@@ -54,7 +54,7 @@ def _cells(hit: Hit) -> list[str]:
 
 
 def _why(hit: Hit) -> str:
-    """A short reason: the number of meetings with the cue, and the strongest source."""
+    """Returns a short reason for a hit: the number of co-occurrences with the cue, and the strongest source."""
     words = []
     if hit.evidence is not None:
         words.append(f"experienced {len(hit.evidence)} times" if hit.evidence else "predicted")

@@ -22,12 +22,12 @@ Plain = dict[str, Any]
 
 
 def ask(index: Explorable, question: Mapping[str, Any]) -> Plain:
-    """Returns the memories that look like a question, and those that happened with it.
+    """Returns the memories that look like a question, and the memories that happened with it.
 
     Args:
-        index: to ask.
-        question: ``text`` or ``id``; ``k``, ``where``, ``without``; ``during``, the start and the end of a period (the
-            end is not included; either may be None): ISO 8601, or numbers if the index has numbers as times.
+        index: the index to query.
+        question: ``text`` or ``id``; ``k``, ``where``, ``without``; ``during``, the start and the excluded end of a
+            period, each in ISO 8601, or a number if the index has numbers as times, or None.
 
     Raises:
         InvalidInput, UnknownId: the question is invalid.
@@ -130,7 +130,7 @@ def whole_memory(index: Explorable, id: str) -> Plain:
 
 
 def requests_of(index: Explorable, id: str, most: int = PAGE) -> list[Plain]:
-    """Returns the past requests that a memory served, or was shown for in vain. Empty if feedback cannot be stored."""
+    """Returns the past requests for which a memory was used or unused. Empty if feedback cannot be stored."""
     if index.overview().requests is None:
         return []
     return [
@@ -143,7 +143,7 @@ def requests_of(index: Explorable, id: str, most: int = PAGE) -> list[Plain]:
 
 
 def sessions(index: Explorable, words: str, offset: int, texts: bool) -> Plain:
-    """Returns a page of all sessions, or of those that a search finds."""
+    """Returns a page of all sessions, or of the sessions that a search finds."""
     if not words:
         found = index.trajectories(limit=PAGE + 1, offset=offset)
         more, looked = len(found) > PAGE, None
@@ -172,7 +172,7 @@ def _span(timestamps: Sequence[float | None] | None) -> list[float] | None:
 
 
 def _search_sessions(index: Explorable, words: str, texts: bool) -> tuple[list[Any], int | None]:
-    """Returns the sessions whose name contains the words, that hold the memory with this id, or a recalled memory."""
+    """Returns sessions whose name contains the words, or that contain the memory with this id or a recalled memory."""
     found = {one.id: one for one in index.trajectories(ids=[words])}
     found.update((one.id, one) for one in index.trajectories(holding=[words], limit=PAGE))
     looked = 0

@@ -28,12 +28,12 @@ def neighbourhood(index: Explorable, question: Mapping[str, Any]) -> Plain:
     """Returns a question or a memory, the memories that happened with it, and their associates, as nodes and edges.
 
     Args:
-        index: to ask.
+        index: the index to query.
         question: ``text`` or ``id``, ``where``; ``hops``, 1 to 3.
 
     Returns:
-        ``nodes`` with positions in the plane, computed from their vectors, and ``edges``: exact if both were
-        experienced together, else with the mentions that lead from one to the other, else predicted.
+        ``nodes`` with positions in the plane, computed from their vectors, and ``edges``. An edge is exact if both were
+        experienced together. Otherwise it has the mentions that lead from one to the other, or is predicted.
 
     Raises:
         InvalidInput, UnknownId: the question is invalid.

@@ -14,7 +14,7 @@ Method = Literal["pca", "umap"]
 
 
 class Numbers(Protocol):
-    """See ``Overview``. Lists only the attributes that the explorer names."""
+    """The attributes of ``Overview`` that the explorer uses."""
 
     @property
     def requests(self) -> int | None: ...
@@ -172,5 +172,5 @@ class Source:
             IndexLocked: another process writes.
         """
         if self._writable is None:
-            raise ReadOnlyIndex("The explorer was asked to write.", "one that may", "Start it with --write.")
+            raise ReadOnlyIndex("The explorer may not write.", "an explorer that may", "Start it with --write.")
         return self._writable()

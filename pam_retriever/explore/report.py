@@ -19,10 +19,10 @@ COLOURS = 10  # number of colours of sources in the style sheet
 
 
 def write(index: Explorable, question: Mapping[str, Any]) -> str:
-    """Returns the file: memories that look like a question, those that happened with it, why, and its neighbourhood.
+    """Returns HTML with the memories that look like a question or happened with it, reasons, and its neighbourhood.
 
     Args:
-        index: to ask.
+        index: the index to query.
         question: see ``answers.ask``.
 
     Raises:

@@ -48,7 +48,7 @@ class Guard:
     Args:
         app: the guarded application.
         token: required of every request except those for scripts and styles.
-        hosts: allowed values of the header Host. Another value would be a name that somebody else gave this machine.
+        hosts: allowed values of the header Host. Another value would be a name that an attacker gave to this machine.
     """
 
     def __init__(self, app: ASGIApp, token: str, hosts: frozenset[str]) -> None:
@@ -134,7 +134,7 @@ async def page(_: Request) -> Response:
 
 
 def answering(make: Callable[[Asked], Response]) -> Callable[[Request], Awaitable[Response]]:
-    """Returns an endpoint that computes its answer in a thread, because an index may take long."""
+    """Returns an endpoint that computes its answer in a thread, because the computation may take long."""
 
     async def answer(request: Request) -> Response:
         asked = Asked(dict(request.query_params), await _body(request) if request.method == "POST" else {})
@@ -153,7 +153,7 @@ class Asked:
 
     Attributes:
         query: the query part of its address.
-        body: the JSON object that was sent. It is empty for anything else; every question refuses an empty one.
+        body: the JSON object that was sent; empty if something else was sent. Every question refuses an empty object.
     """
 
     query: dict[str, str]

@@ -68,7 +68,7 @@ def explore(source: Source, port: int = 0, browser: bool = True, fragment: str =
 
     Args:
         source: the index.
-        port: 0 for a free one.
+        port: the port of the server; 0 for a free one.
         browser: whether to open the page in the browser of this machine, if it has one.
         fragment: the part of the address after "#": the first view.
 

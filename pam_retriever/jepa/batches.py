@@ -59,7 +59,7 @@ class TrainingData:
         return cls(observations, experience, actions, associations, salience, lookup, goes_on(experience))
 
     def segments(self, batch_size: int, horizon: int, window: int) -> Int64:
-        """Returns the first step and the one after the last (n, 2) of segments that fit into a batch and overlap."""
+        """Returns the start and the excluded end (n, 2) of segments that fit into a batch and overlap."""
         ends = np.flatnonzero(np.diff(self.experience.trajectory)) + 1
         bounds = np.concatenate([[0], ends, [len(self.experience)]])
         overlap = min(max(window, horizon), batch_size // 2)
@@ -106,7 +106,7 @@ def batches(segments: Int64, random: np.random.Generator, count: int) -> Iterato
 
 
 def drop(present: dict[str, Tensor], rate: float, generator: torch.Generator) -> dict[str, Tensor]:
-    """Drops modalities at random; a moment that would lose all keeps them."""
+    """Drops modalities at random; a moment that would lose all modalities keeps all."""
     names = list(present)
     there = torch.stack([present[name] for name in names])  # (modalities, B)
     kept = there & (torch.rand(there.shape, generator=generator) >= rate).to(there.device)

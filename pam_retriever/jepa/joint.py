@@ -43,10 +43,10 @@ class JointConfig:
         learning_rate: the peak, after a twentieth of the steps; it falls along a cosine to a hundredth.
         weight_decay: of AdamW.
         gradient_clip: largest gradient norm.
-        momentum: of the target encoder; None for no target encoder: the encoder gives the targets.
+        momentum: of the target encoder. With None there is no target encoder, and the encoder computes the targets.
         final_momentum: at the end, reached linearly; None for constant momentum.
         stop_gradient: whether targets are constants. If not, the encoder gets gradients through them, even if the
-            target encoder gives their values.
+            target encoder computes their values.
         outward: weight of the outward loss.
         inward: weight of the inward loss.
         variance: weight of the variance term, see ``collapse.variance_loss``.
@@ -84,7 +84,7 @@ class JointReport:
         outward: mean outward loss of each pass: squared error per dimension, 2 for unrelated states.
         inward: mean inward loss of each pass.
         effective_rank: of the target encoder's states, after each pass, on a sample: 1 if they are all the same.
-        spread: their standard deviation, 1 for states in all directions; see ``collapse.spread``.
+        spread: standard deviation of these states, 1 for states in all directions; see ``collapse.spread``.
         seconds: duration.
         steps: number of steps.
         device: of the training.
@@ -163,7 +163,7 @@ class JointTrainer:
             experience: the trajectories, S steps that index memories.
             actions: (S,) int64 or (S, action_dim): the action at each step.
             window: tau.
-            salience: (M,) weight of each memory; the weight of an association is the larger of the two.
+            salience: (M,) weight of each memory. An association has the larger weight of its two memories.
             device: "auto" uses CUDA if available.
             seed: of the batches.
             progress: show a progress bar; None shows it on a terminal only.
@@ -336,7 +336,7 @@ def salience_of(surprise: npt.NDArray[np.floating], usual: float = 3.0, stronges
     Args:
         surprise: (S,) from ``JointTrainer.surprise``; zeros (starts of trajectories) get 1.
         usual: upper end of the usual range, in robust standard deviations (1.4826 times the median absolute deviation)
-            above the median. Each one more adds 1.
+            above the median. Each further deviation adds 1.
         strongest: the largest salience.
 
     Returns:

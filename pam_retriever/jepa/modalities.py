@@ -28,7 +28,7 @@ class Modality:
     Attributes:
         kind: the name of the constructor.
         shape: of one observation; () for a single value.
-        dtype: of stored observations; the module gets "uint8" ones divided by 255.
+        dtype: of stored observations; the module gets "uint8" observations divided by 255.
         features: length of the module's output; None for the width of the encoder.
         options: other arguments that rebuild the module, as JSON.
         module: for "custom": maps (B, *shape) float32 to (B, features).
@@ -86,7 +86,7 @@ class Modality:
 
     @property
     def stored(self) -> npt.DTypeLike:
-        """The dtype in which memories store it; references are stored as text."""
+        """The dtype in which memories store an observation; references are stored as text."""
         return np.dtype(object) if self.loader else np.dtype(self.dtype)
 
     def read(self, values: Sequence[object] | Array, where: str) -> Array:

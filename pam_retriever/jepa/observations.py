@@ -24,7 +24,7 @@ class Observations:
 
     Attributes:
         values: name of the modality -> (n, *shape); any value if it is missing.
-        present: name of the modality -> (n,) whether it is present. No moment lacks all.
+        present: name of the modality -> (n,) whether it is present. Each moment has at least one modality.
     """
 
     values: dict[str, Array]

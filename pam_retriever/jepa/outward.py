@@ -44,7 +44,7 @@ class OutwardPredictor(KeptModule):
         return F.layer_norm(states + self.outward(h), (self.dim,))
 
     def rollout(self, states: Tensor, actions: Tensor | None, steps: int) -> list[Tensor]:
-        """Returns the states after 1, 2, ... ``steps`` steps, each predicted from the last.
+        """Returns the states after 1, 2, ... ``steps`` steps, each predicted from the state before it.
 
         Args:
             states: (B, d) to start from.

@@ -26,7 +26,7 @@ class KeptModule(nn.Module):
         return safetensors.torch.save({name: weight.contiguous() for name, weight in self.state_dict().items()})
 
     def load_weights(self, packed: bytes) -> None:
-        """Replaces the weights by those from ``pack_weights``.
+        """Replaces the weights by the output of ``pack_weights``.
 
         Raises:
             ValueError: the weights are damaged, or belong to another module.

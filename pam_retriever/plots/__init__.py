@@ -1,6 +1,6 @@
 """Pictures for notebooks and reports, by matplotlib: ``from pam_retriever import plots``.
 
-Each function draws into the axes that it is given, or into new ones, and returns them.
+Each function draws into given axes, or into new axes, and returns the axes.
 """
 
 from __future__ import annotations
@@ -97,10 +97,10 @@ def reliability(report: FitReport, kind: str = "question", ax: Axes | None = Non
 
 
 def neighbourhood(index: Explorable, id: str, hops: int = 1, ax: Axes | None = None) -> Axes:
-    """Plots a memory and its associates: similar memories lie near each other, lines join those experienced together.
+    """Plots a memory and its associates. Similar memories are near each other; lines join co-occurring memories.
 
     Args:
-        index: to ask.
+        index: the index to query.
         id: of the memory.
         hops: 1 to 3.
         ax: to draw into.
