@@ -24,7 +24,7 @@ class HandedOn(TypedDict, total=False):
             "hybrid" is the same without feedback. The other modes are "association", "specific" (similarity and
             association must both be high) and "similarity".
         hops: number of steps of association to follow.
-        channels: weights of similarity and association, instead of those of ``mode``.
+        channels: weights of similarity and association, instead of the weights of ``mode``.
         min_score: drop hits with a lower score.
         faithful: only memories that were experienced with the query.
         decay: half-life of a score, in the unit of the timestamps.

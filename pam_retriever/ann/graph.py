@@ -69,7 +69,7 @@ def check_graph(index: Any, made: Any, rows: Int64) -> None:
 
 
 def _starts(index: Any) -> Int64:
-    """Returns where the neighbours on each level start, among those of one place."""
+    """Returns where the neighbours on each level start in the list of neighbours of one place."""
     hnsw = index.hnsw
     return np.array([hnsw.cum_nb_neighbors(level) for level in range(hnsw.cum_nneighbor_per_level.size())], np.int64)
 

@@ -13,7 +13,7 @@ from pam_retriever.types import Bools, Int64
 class Selection(Protocol):
     """The result of a filter in an engine.
 
-    It stands for the sorted array of its rows: NumPy fetches them when it needs the array. So a function that takes
+    It represents the sorted array of its rows: NumPy fetches them when it needs the array. So a function that takes
     such an array also takes a selection. To test a few rows, ``holds`` costs less. A search in the engine applies the
     filter itself.
     """

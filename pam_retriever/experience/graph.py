@@ -55,7 +55,7 @@ class CooccurrenceGraph:
 
         It shares the steps, and is valid until steps are appended or removed.
         """
-        graph = object.__new__(type(self))  # every directed query asks for it; ``copy`` takes several times as long
+        graph = object.__new__(type(self))  # every directed query needs it; ``copy`` takes several times as long
         graph.__dict__.update(self.__dict__)
         graph.direction = direction
         return graph

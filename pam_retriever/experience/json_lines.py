@@ -228,7 +228,7 @@ class EventLog:
 
 def _kept(stream: IO[bytes]) -> IO[bytes]:
     """Copies a stream to a temporary file that can be read again."""
-    file = TemporaryFile()  # noqa: SIM115 - whoever asks closes it
+    file = TemporaryFile()  # noqa: SIM115 - the caller closes it
     shutil.copyfileobj(stream, file)
     return file
 

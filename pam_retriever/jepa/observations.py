@@ -80,7 +80,7 @@ def unpack(blobs: Sequence[bytes], modalities: Mapping[str, Modality]) -> Observ
         for name, length in json.loads(blob[:end]).items():
             if name not in modalities:
                 raise IndexFormatError(
-                    f"A memory holds the modality {name!r}.", f"those of the encoder: {list(modalities)}", "Restore it."
+                    f"A memory holds the modality {name!r}.", f"one of {list(modalities)}", "Restore it."
                 )
             part = blob[at : at + length]
             kind = modalities[name]

@@ -1,10 +1,10 @@
 """Episode embeddings: for every experienced memory a learnt vector, stored in a table.
 
-The predictor f computes associates from p, so it also answers for a cue that was never seen. But no function of p says
-in which experience a memory took part. So each memory has a separate vector, trained to lie near the vectors of its
-associates, as in word2vec (Mikolov et al. 2013) and item2vec (Barkan and Koenigstein 2016). The table needs no network,
-and is learnt in a few passes. Learning new memories does not change old vectors. ``training/embedding_table.py`` trains
-the table.
+The predictor f computes associates from p, so it also answers for a cue that was never seen. But no function of p
+determines in which experience a memory took part. So each memory has a separate vector, trained to lie near the
+vectors of its associates, as in word2vec (Mikolov et al. 2013) and item2vec (Barkan and Koenigstein 2016). The table
+needs no network, and is learnt in a few passes. Learning new memories does not change old vectors.
+``training/embedding_table.py`` trains the table.
 """
 
 from __future__ import annotations

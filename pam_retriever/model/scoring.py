@@ -13,7 +13,7 @@ from pam_retriever.model.keys import CHANNELS, Channels
 from pam_retriever.types import Calibration, Familiarity, Float32, ScoringWeights
 
 BEST = 64  # memories whose odds are added; the background estimates the rest
-NEIGHBOURS = 64  # memories that look like a query: one look-up serves all sources that need them
+NEIGHBOURS = 64  # memories that are similar to a query: one look-up serves all sources that need them
 LOOK_ALIKES, LOOK_ALIKE_TEMPERATURE = 16, 0.05  # experienced memories that look like the cue, and pass on their links
 NAMED, SHARPENED = 16, 4  # memories that the channels find, and that pass on their links, weighted by probability ** 4
 

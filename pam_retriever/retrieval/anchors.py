@@ -1,4 +1,4 @@
-"""Events in questions as times: "what did we do before the move?" asks for the days before the memory of the move."""
+"""Events in questions as times: "what did we do before the move?" means the days before the memory of the move."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Told:
 
 
 def may_have_anchor(text: str) -> bool:
-    """Returns whether a question may ask for a time before or after an event."""
+    """Returns whether a question may name a time before or after an event."""
     return _ANCHOR.search(text) is not None
 
 

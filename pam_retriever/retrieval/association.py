@@ -4,12 +4,12 @@ The score of a memory p is its share of the associations of the cue q. Two estim
 probability that the cue is an experienced memory:
 
     known    (links(q, p) + prior * learned(p | q)) / (links(q) + prior)
-    unknown  w1 learned(p | q) + w2 links of q's look-alikes + w3 links of the memories that ``learned`` finds + w4
-    looks
+    unknown  w1 learned(p | q) + w2 links of q's look-alikes + w3 links of the memories that ``learned`` finds
+             + w4 similarity
 
 ``learned`` is the softmax over the channels that ``fit`` calibrates. The first estimate is a count with Dirichlet
 smoothing (Zhai and Lafferty 2004). Links decide where there are some: the prior is so small that a memory without a
-link cannot rank above a linked one, unless ``familiarity`` says that the two met by chance. A memory that was never
+link cannot rank above a linked one, unless ``familiarity`` shows that the two met by chance. A memory that was never
 experienced cannot have links, and was never a cue in training. So missing links are no evidence against it, and its
 share comes from similarity and the forward channel alone.
 

@@ -18,7 +18,7 @@ from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 from pam_retriever.validation import selects_all
 
-# Cue completion: a query that is no stored memory stands for its nearest memories, weighted by
+# Cue completion: a query that is no stored memory represents its nearest memories, weighted by
 # softmax(cosine / 0.02). A noisy copy of one memory becomes that memory; a query between several
 # memories becomes a mixture of them.
 COMPLETED_FROM = 4
@@ -148,7 +148,7 @@ def read_filters(
 
 
 def check_asked(view: View, asked: list[str], allowed: Rows | None = None) -> dict[str, int]:
-    """Returns the rows of requested ids. The error does not tell unknown ids from ids that are not allowed.
+    """Returns the rows of requested ids. The error does not distinguish unknown ids from forbidden ids.
 
     Raises:
         UnknownId: an id is unknown or not allowed. If it looks like a text, the error says how to query with a text.

@@ -157,7 +157,7 @@ class HybridScorer:
         return found.best(k, self._min_score)
 
     def _then(self, heard: Heard, worded: Float32, looks: Float32, k: int, allowed: Rows | None) -> Int64:
-        """Returns the best memories, by looks and by words, among those that the times in the question name."""
+        """Returns the best memories, by similarity and by words, among the memories of the times in the question."""
         n, then = max(THEN, k + 1), heard.best(allowed)
         near = self._view.similar.search(looks[None], n, then)[1][0]
         return np.union1d(near[near >= 0], best_of(worded, n, then))

@@ -18,7 +18,7 @@ from pam_retriever.types import Float32, Int64
 K1, B = 1.2, 0.75  # BM25 (Robertson and Zaragoza 2009) with Lucene's idf, which is never negative
 CONTEXT_SHARE = 0.5  # weight of a term in a neighbour
 MOST_CONTEXT = 4  # the terms of all neighbours together weigh at most as much as the terms of this many
-MOST_OCCURRENCES = 100_000  # a more frequent term says too little to be worth reading
+MOST_OCCURRENCES = 100_000  # a more frequent term carries too little information to be worth reading
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pam_retriever.store.columns import from_json
 from pam_retriever.store.view import View
 from pam_retriever.types import Bools, Float32, Int64, Mention
 
-BEST = 50  # best memories by looks and words whose mentions are followed
+BEST = 50  # best memories by similarity and words whose mentions are followed
 
 
 class Asked:
@@ -107,7 +107,7 @@ class Mentioning:
         Args:
             looks: (d,) the question, at unit length.
             text: its text.
-            found: rows, which include the best by looks and the best by words.
+            found: rows, which include the best by similarity and the best by words.
             allowed: sorted rows to choose from; None for all.
         """
         asked = Asked(self._view, self._lexicon, looks, text, allowed, found)

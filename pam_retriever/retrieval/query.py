@@ -44,7 +44,7 @@ class RecallSettings:
     Attributes:
         k: number of hits; None for all that reach ``min_score``.
         mode: one of ``MODES``; None to choose it by whether there is a text.
-        channels: weights from the caller; None for those of the mode.
+        channels: weights from the caller; None for the weights of the mode.
         hops: number of hops, and their settings.
         min_score: smallest score.
         where: metadata filter.

@@ -86,7 +86,7 @@ class Retriever:
         if settings.hops.count > 1:
             from pam_retriever.retrieval.multihop import MultihopScorer
 
-            # a calibrated step has the probabilities of recall, and the path has those of the plain channels
+            # a calibrated step has the probabilities of recall; the path has the scores of the plain channels
             channels = MODES["association"] if calibrated else self._channels
             step = MultihopScorer(step, view, channels, settings.hops, settings.mode != "hybrid")
         self._scorer = step

@@ -183,7 +183,7 @@ class Timeline:
         return known
 
     def _with_texts(self, known: Known) -> Known:
-        """Returns the same, with new and changed texts parsed."""
+        """Returns a copy of ``known`` in which new and changed texts are parsed."""
         stored = known.stored
         same = _same(known.read, stored)
         kept = np.isin(known.named.row, stored.rows[same])

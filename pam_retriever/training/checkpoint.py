@@ -34,7 +34,7 @@ class Progress:
         step: number of steps.
         seconds: duration of these steps.
         losses: sum and number of the losses of each pass.
-        associations: number in the first pass, so far.
+        associations: current number of associations in the first pass.
         unseen: the calibration of unseen cues; None while memories are held out.
     """
 

@@ -98,7 +98,7 @@ class FitConfig:
         gradient_clip: largest gradient norm.
         temperature: of the loss of f at the start; it falls along a cosine to ``final_temperature``.
         final_temperature: at the end.
-        code_temperature: of the loss of the codes at the start; falls likewise to ``final_code_temperature``.
+        code_temperature: of the loss of the codes at the start; it falls along a cosine to ``final_code_temperature``.
         final_code_temperature: at the end.
         noise: standard deviation of Gaussian noise on every (whitened) input dimension.
         distance_weights: weight of an association in the loss of f: "inverse" is the sum over its meetings of 1 /

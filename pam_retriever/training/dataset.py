@@ -120,7 +120,7 @@ def read_groups(database: Database, group_by: str, order_by: Sequence[str] = ())
     for (_, value), members in groupby(first, key=_group):
         if isinstance(value, float) and not abs(value) < TOO_LARGE:
             raise InvalidInput(
-                f"A value of {group_by!r} is about {value:g}, which SQLite cannot tell from its neighbours.",
+                f"A value of {group_by!r} is about {value:g}, which SQLite cannot distinguish from its neighbours.",
                 f"whole numbers below {TOO_LARGE}",
                 "Store such a number as a string.",
             )

@@ -78,7 +78,7 @@ class EmbeddingTable:
         looks = unit(vectors)
         looks -= looks.mean(axis=0)
         looks = unit(looks @ random.standard_normal((looks.shape[1], self.length), np.float32))
-        looks += APART * random.standard_normal(looks.shape, np.float32)  # separates memories that look the same
+        looks += APART * random.standard_normal(looks.shape, np.float32)  # separates memories with equal vectors
         others, first = torch.from_numpy(associations.indices), torch.from_numpy(associations.indptr[:-1])
         context = looks + F.embedding_bag(others, torch.from_numpy(looks), first, mode="sum").numpy()
         self.values[rows[new]] = unit(context[new])

@@ -244,7 +244,7 @@ def calibration_of(asked: Asked, scores: Float32) -> Calibration:
 def sample(choices: Choices, weights: Float64, seed: int = 0) -> Choices:
     """Returns each question with the used memories, the best candidates, and a random sample of the others.
 
-    Each sampled candidate has a weight, so that the sample stands for all others. Without it, a used memory with a low
+    Each sampled candidate has a weight, so that the sample represents all others. Without it, a used memory with a low
     score would have no competitors with low scores.
     """
     question = choices.question

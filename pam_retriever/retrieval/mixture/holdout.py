@@ -136,9 +136,9 @@ class Newcomers:
     questions that used them, and with a lower weight: the expected rate of first uses, estimated by the share of
     memories that were used once (Good 1953).
 
-    Memories that were never used are candidates for all questions. But for the latest of them, for example new tools or
-    files, missing use says little. So only as many never-used memories count as first uses are expected; the others are
-    doubtful.
+    Memories that were never used are candidates for all questions. But missing use is weak evidence against the latest
+    of them, for example new tools or files. So the number of never-used memories that count is the expected number of
+    first uses; the others are doubtful.
 
     Attributes:
         rows: (N,) mask of the newcomers.

@@ -61,7 +61,7 @@ class Choices:
 
 
 def softmax(scores: Float32, starts: Int64) -> Float32:
-    """Returns the probability (P,) of each pair among those of its question."""
+    """Returns the probability (P,) of each pair among the pairs of its question."""
     lengths = np.diff(starts, append=len(scores))
     odds = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), lengths))
     share: Float32 = odds / np.repeat(np.add.reduceat(odds, starts), lengths)

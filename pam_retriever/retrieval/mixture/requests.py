@@ -67,7 +67,7 @@ class RequestLog:
     """Requests in the order of arrival.
 
     Adding a request costs time for this request only, and the next question finds it. Word weights are updated with
-    every request: they equal those of a log built from all requests at once.
+    every request: they equal the weights of a log built from all requests at once.
 
     Args:
         vectors: (n, dim) float32, unit length.

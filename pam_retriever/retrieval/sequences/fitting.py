@@ -115,7 +115,7 @@ def fit_next(
 
     Args:
         experienced: all of it.
-        seed: of what is drawn.
+        seed: of the random draws.
         prior: weights to stay near; None for the weights that come with the library.
     """
     prior = prior or NextMixture.prior()
@@ -217,7 +217,7 @@ def added_up(asked: HeldOut, parts: Float64) -> HeldOut:
 def _ask_all(evidence_of: EvidenceOf, held: Questions, part: Int64, natural: bool) -> tuple[list[HeldOut], ...]:
     """Returns the questions whose newest step was experienced, and the others.
 
-    The questions are asked in order, in batches, each with the experience before its first question, as in use.
+    The questions are processed in order, in batches, each with the experience before its first question, as in recall.
     """
     asked: tuple[list[HeldOut], ...] = ([], [])
     size = min(BATCH, -(-len(held) // PARTS))

@@ -31,8 +31,8 @@ class NextMixture:
         weights: (2, F) one row per kind.
         parts: (2, S) the weights of the shares that ``blend`` sums; 1 in total for each kind.
         calibration: for each kind, of probabilities among the candidates.
-        fitted: for each kind, whether its weights or parts were fitted here. Priors cannot say how predictable this
-            experience is.
+        fitted: for each kind, whether its weights or parts were fitted on this experience. Priors contain no
+            information on how predictable this experience is.
     """
 
     weights: Float32

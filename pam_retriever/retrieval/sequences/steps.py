@@ -25,8 +25,8 @@ class LastSteps:
         rows: (Q, 10) the stored memory of each step; -1 for a step that is not stored, and for no step.
         vectors: (Q, 10, d) of unit length; zeros for no step.
         lengths: (Q,) number of steps of each trajectory.
-        until: (Q,) number of stored steps before the question; None for all, except those of the question that were
-            stored last.
+        until: (Q,) number of stored steps before the question. None for all stored steps, except steps of the question
+            that were stored last.
     """
 
     rows: Int64
