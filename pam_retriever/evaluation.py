@@ -72,8 +72,8 @@ class Worth:
         source: the name of the source, or "mixture".
         questions: number of questions.
         recall: R@10.
-        calibration_error: of the confidence, for the mixture.
-        log_loss: of the confidence, for the mixture.
+        calibration_error: the expected calibration error of the confidence, for the mixture.
+        log_loss: the mean log loss of the confidence, for the mixture.
         reliability: the reliability diagram, for the mixture: bins of equal size, by rising confidence.
     """
 
@@ -167,7 +167,7 @@ def evaluate(
         ks: depths of the metrics, each at least 1.
         recall: returns the hits of one question, in place of ``index.recall``, for example
             ``lambda query, k: index.search(query, k=k)``.
-        seed: of the bootstrap.
+        seed: the seed of the bootstrap.
 
     Returns:
         recall@k, mrr and ndcg at each depth.
@@ -200,7 +200,7 @@ def evaluate_rankings(
         ranked: the ids found for each question, best first, without duplicates; there may be fewer than ``max(ks)``.
         relevant: the relevant ids of each question; at least one each.
         ks: depths of the metrics, each at least 1.
-        seed: of the bootstrap.
+        seed: the seed of the bootstrap.
 
     Raises:
         InvalidInput: the lengths differ, a question has no relevant id, an id is ranked twice, or a depth is below 1.

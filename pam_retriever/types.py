@@ -42,8 +42,8 @@ class Trajectory:
             seconds. A memory without a time gets the date of its first step.
         salience: T finite numbers >= 0, the weight of each state in training; None for 1 each. The weight of a pair is
             the geometric mean of both (Dury 3.4).
-        id: of the trajectory; None for a new uuid4. A stored trajectory with this id is replaced. If the new steps
-            begin with the stored steps, only the later steps are added.
+        id: the id of the trajectory; None for a new uuid4. A stored trajectory with this id is replaced. If the new
+            steps begin with the stored steps, only the later steps are added.
     """
 
     ids: Sequence[str] | None = None
@@ -58,9 +58,10 @@ class TrajectoryRecord:
     """A stored trajectory.
 
     Attributes:
-        id: of the trajectory.
+        id: the id of the trajectory.
         ids: the ids of its memories that are still stored, in order.
-        timestamps: of these, None for a step without one; None if no step has one. A datetime is in seconds since 1970.
+        timestamps: the times of these steps, with None for no time; None if no step has one. A datetime is in seconds
+            since 1970.
         length: number of positions, including the positions of deleted memories between others.
     """
 
@@ -300,7 +301,7 @@ class ScoringWeights:
     """The weights of the evidence in recall, for one kind of cue.
 
     Attributes:
-        weights: of the channels, as log odds per unit of score.
+        weights: the weights of the channels, as log odds per unit of score.
         mixture: weights of the channels, of the links of look-alikes, of the links of memories that the channels find,
             and of similarity; their sum is 1.
         calibration: slope and intercept of the log odds that cue and memory co-occurred, as a function of the log
@@ -323,8 +324,8 @@ class Calibration:
     """The weights of the evidence in recall, as ``fit`` found them for two kinds of cues.
 
     Attributes:
-        seen: for cues that training saw.
-        unseen: for cues that training did not see, fitted on held-out cues.
+        seen: the weights for cues that training saw.
+        unseen: the weights for cues that training did not see, fitted on held-out cues.
         familiarity: the scale of a link's excess over chance; see ``FitConfig``.
     """
 
@@ -341,7 +342,7 @@ class FitReport(ShownReport):
         losses: mean loss of each pass over the experience.
         steps: optimiser steps.
         seconds: wall-clock time of the training.
-        device: of the training, for example "cpu" or "cuda:0".
+        device: the device of the training, for example "cpu" or "cuda:0".
         precision: "float32" or "bfloat16".
         memories: number of memories in the training.
         trajectories: number of trajectories in the training.

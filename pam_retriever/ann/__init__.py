@@ -18,7 +18,7 @@ def make_backend(name: str, width: int, folder: Path | None = None, first: int =
         name: "exact", "faiss" (flat, HNSW or IVF by size), "faiss:flat", "faiss:hnsw" or "faiss:ivf". The suffixes
             ",fp16", ",sq8" and (IVF only) ",pq" compress the keys in memory: for example "faiss:ivf,sq8".
         width: length of a key.
-        folder: for the full keys of a compressed index; None for a temporary file.
+        folder: the folder for the full keys of a compressed index; None for a temporary file.
         first: length of the prefix of a key for which there are separate queries; 0 for none.
 
     Raises:

@@ -85,7 +85,7 @@ class WritableAnnIndex(AnnIndex, Protocol):
         Args:
             graph: the edges; may be invalid.
             rows: (n,) the rows of the graph, sorted.
-            keys: (n, width) of these rows.
+            keys: (n, width) the keys of these rows.
 
         Raises:
             ValueError: the graph is invalid, or does not fit the keys. Call ``rebuild`` then.

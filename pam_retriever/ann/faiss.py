@@ -59,7 +59,7 @@ class FaissBackend:
         width: length of a key.
         kind: "flat" (exact), "hnsw", "ivf", or "auto" by size; with ",fp16", ",sq8" or ",pq" (ivf only) to
             compress the keys in memory and keep the full ones on disk. See ``choice``.
-        folder: for the full keys of a compressed index; None for a temporary file.
+        folder: the folder for the full keys of a compressed index; None for a temporary file.
         first: length of the prefix of a key for which there are separate queries. A flat index has the prefixes in a
             separate block.
 

@@ -80,9 +80,9 @@ class OldKeys:
     """The keys of an index at ``places``, followed by more keys.
 
     Args:
-        index: of FAISS, with the keys, unless they are in ``full``.
+        index: an index of FAISS with the keys, unless they are in ``full``.
         full: the full keys of a compressed index.
-        places: (n,) of the keys.
+        places: (n,) the places of the keys.
         more: (m, width).
     """
 

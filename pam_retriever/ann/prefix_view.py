@@ -13,7 +13,7 @@ class PrefixView:
     """Searches the first ``width`` numbers of the keys of another index, by queries padded with zeros.
 
     Args:
-        whole: over [p ; f(p) ; e(p)].
+        whole: the index over [p ; f(p) ; e(p)].
         whole_width: length of its keys.
         width: d, the length of p.
     """

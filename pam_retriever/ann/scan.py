@@ -34,7 +34,7 @@ def scan(
     Args:
         queries: (Q, width).
         blocks: (n, part of the width) each, the numbers of the keys from the first to the last.
-        rows: (n,) of the keys.
+        rows: (n,) the rows of the keys.
         k: at least 1, and at most n, or as many as there are ``places``.
         places: (m,) rising, the keys to search; None for all.
 

@@ -32,14 +32,14 @@ class VectorFile:
 
     Args:
         width: length of a key.
-        folder: of the file; None for a temporary file.
-        name: of an existing file to continue; None creates a new one.
+        folder: the folder of the file; None for a temporary file.
+        name: the name of an existing file to continue; None creates a new one.
         count: number of keys in an existing file.
-        checksum: of these keys.
+        checksum: the checksum of these keys.
         read_only: whether the file belongs to another process.
 
     Attributes:
-        name: of the file in its folder; None for a temporary file.
+        name: the name of the file in its folder; None for a temporary file.
         checksum: CRC-32 of all keys.
 
     Raises:

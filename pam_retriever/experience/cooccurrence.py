@@ -50,7 +50,7 @@ class Associations:
         weights: (E,) float32, sum of the weights of the pair's meetings (``LinkWeights``): by default the geometric
             mean of the salience of the two steps, divided by their distance.
         meetings: (E,) float32, number of meetings of the pair.
-        salience: (E,) float32, of the pair's most salient meeting: the geometric mean of the two steps.
+        salience: (E,) float32, the salience of the pair's most salient meeting: the geometric mean of the two steps.
     """
 
     indptr: Int64
@@ -126,7 +126,7 @@ def within(associations: Associations, members: Int64, lookup: Int64) -> tuple[I
     """Returns the associations among ``members`` only, as positions in ``members``.
 
     Args:
-        associations: of all M memories.
+        associations: the associations of all M memories.
         members: (B,) distinct memories.
         lookup: (M,) int64 scratch array, filled with -1 before and after.
 

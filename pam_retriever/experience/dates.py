@@ -61,8 +61,8 @@ def times_of(metadatas: Sequence[Metadata], keys: Sequence[str]) -> list[Time | 
     """Returns the times of n memories: the first of ``keys`` with a date, else None; None if no memory has one.
 
     Args:
-        metadatas: n.
-        keys: in the order of precedence.
+        metadatas: the metadata of n memories.
+        keys: the metadata keys, in the order of precedence.
     """
     times: list[Time | None] = [
         next((found for key in keys if (found := read_date(one.get(key))) is not None), None) for one in metadatas

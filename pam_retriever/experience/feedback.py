@@ -27,13 +27,13 @@ class Feedback:
     """A request, and the memories that served it.
 
     Attributes:
-        id: of the request.
+        id: the id of the request.
         vector: (dim,) float32, the request.
-        text: of the request, or None.
+        text: the text of the request, or None.
         used: the weight of each memory by id: above 0 if it served the request, below 0 if it was shown and did not
             help.
-        metadata: of the request.
-        timestamp: of the request, or None.
+        metadata: the metadata of the request.
+        timestamp: the timestamp of the request, or None.
     """
 
     id: str
@@ -65,7 +65,7 @@ class NewFeedback:
     Attributes:
         ids: n ids.
         texts: n texts, or None.
-        weights: for each, the weight of each memory by id.
+        weights: for each request, the weight of each memory by id.
         metadatas: n JSON texts.
         timestamps: n numbers, or None.
     """
@@ -83,11 +83,11 @@ class PastRequests:
 
     Attributes:
         vectors: (n, dim) float32.
-        texts: n; empty for a request without a text.
+        texts: n texts; empty for a request without a text.
         times: (n,) NaN if unknown.
         request: (E,) position of a request, rising.
         rows: (E,) a memory that served it, or did not.
-        weights: (E,) of this memory; below 0 if it did not help.
+        weights: (E,) the weight of this memory; below 0 if it did not help.
         writers: n, the author of each; None for none.
     """
 

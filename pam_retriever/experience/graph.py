@@ -30,9 +30,9 @@ class CooccurrenceGraph:
 
     Args:
         rows: (S,) the memory of each step, ordered by trajectory and position.
-        trajectory: (S,) of each step.
-        position: (S,) in the trajectory.
-        salience: (S,) of each step; None for 1.
+        trajectory: (S,) the number of the trajectory of each step.
+        position: (S,) the position of each step in the trajectory.
+        salience: (S,) the salience of each step; None for 1.
 
     Attributes:
         direction: count only links to memories after, or before; None for both. See ``towards``.

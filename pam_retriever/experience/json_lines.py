@@ -98,7 +98,7 @@ class Contents:
     Attributes:
         events: number of events.
         requests: number of requests among them.
-        dim: of their vectors; None if they have only texts.
+        dim: the dimension of their vectors; None if they have only texts.
         timed: whether the events have a time.
         dated: whether all of these times are dates in ISO 8601.
     """
@@ -126,7 +126,7 @@ class EventLog:
     The second of two equal events in a file gets another id.
 
     Args:
-        path: of a file, a pipe, or "-" for standard input.
+        path: the path of a file, a pipe, or "-" for standard input.
         fields: the keys of an event.
     """
 

@@ -29,7 +29,7 @@ class Episode:
     """A checked trajectory of at least two states.
 
     Attributes:
-        id: of the trajectory.
+        id: the id of the trajectory.
         ids: T ids of memories; the id of a new vector is "<trajectory id>/<position>".
         vectors: (T, dim) float32 to add with these ids, or None for stored memories.
         timestamps: T floats that never fall, or None.

@@ -26,8 +26,8 @@ class LinkWeights:
     """The weight of a meeting by its offset: the number of positions by which the other memory came later or earlier.
 
     Attributes:
-        after: (window,) for memories 1, 2, ... positions later.
-        before: (window,) for memories 1, 2, ... positions earlier.
+        after: (window,) the weights for memories 1, 2, ... positions later.
+        before: (window,) the weights for memories 1, 2, ... positions earlier.
     """
 
     after: tuple[float, ...]
@@ -65,7 +65,7 @@ def running_counts(experience: Experience, memories: int, half_life: float | Non
     Args:
         experience: the steps, in order.
         memories: M, the number of memories.
-        half_life: in steps; None for no decay.
+        half_life: the half-life in steps; None for no decay.
 
     Returns:
         (M,) counts.
@@ -132,7 +132,7 @@ def rarity(counts: Int64, steps: int, window: int) -> Float32:
     """Returns ``unfamiliarity`` (n,) on the "log" scale for pairs with a memory that was experienced once.
 
     Args:
-        counts: (n,) of each memory.
+        counts: (n,) the number of steps of each memory.
         steps: number of all steps.
         window: tau.
     """

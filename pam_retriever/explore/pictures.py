@@ -100,7 +100,7 @@ class Maps:
         """Returns a picture as bytes: length of the JSON head (4), head, points (n, 2) float32, groups (n,) int16.
 
         Args:
-            index: with the memories.
+            index: the index with the memories.
             by: the metadata key for the colours; None for sessions.
             refreshed: a number that changes when a user refreshes the page.
             method: see ``project``.

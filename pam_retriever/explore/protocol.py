@@ -134,7 +134,7 @@ class Source:
     """The access of the explorer to its index.
 
     Args:
-        index: to read.
+        index: the index to read.
         refresh: updates ``index`` to the writes of others; None if it needs no update.
         writable: the index to write to, for one call, as a context; None to refuse every change.
         check: reads everything and lists the damage; None if that is not possible.

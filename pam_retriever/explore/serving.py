@@ -24,7 +24,7 @@ class Explorer:
     """A running explorer.
 
     Attributes:
-        address: of the page, with its token.
+        address: the address of the page, with its token.
     """
 
     def __init__(self, server: uvicorn.Server, listening: socket.socket, address: str) -> None:

@@ -35,7 +35,7 @@ class CompositeEncoder(KeptModule):
         fusion: "mlp" is learned. "concatenate" joins unit vectors: without training, the cosine of two states is the
             weighted mean of the cosines of the modalities that both have.
         weights: for "concatenate", the weight of each modality; 1 by default.
-        seed: of the weights.
+        seed: the seed of the weights.
 
     Raises:
         InvalidInput: an argument is invalid.

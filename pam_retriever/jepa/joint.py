@@ -36,14 +36,14 @@ class JointConfig:
     """The settings of a joint training.
 
     Attributes:
-        passes: over all trajectories.
+        passes: number of passes over all trajectories.
         settle: later passes, in which only the outward predictor is trained, on the final states. (``fit`` of the index
             trains the inward one.)
         batch_size: states per step, from whole trajectories or segments of them.
         learning_rate: the peak, after a twentieth of the steps; it falls along a cosine to a hundredth.
-        weight_decay: of AdamW.
+        weight_decay: the weight decay of AdamW.
         gradient_clip: largest gradient norm.
-        momentum: of the target encoder. With None there is no target encoder, and the encoder computes the targets.
+        momentum: the momentum of the target encoder. With None the encoder itself computes the targets.
         final_momentum: at the end, reached linearly; None for constant momentum.
         stop_gradient: whether targets are constants. If not, the encoder gets gradients through them, even if the
             target encoder computes their values.
@@ -52,7 +52,7 @@ class JointConfig:
         variance: weight of the variance term, see ``collapse.variance_loss``.
         horizon: number of steps that the outward predictor is unrolled.
         drop: probability that a modality is dropped from the input, so that the encoder learns to handle missing ones.
-        temperature: of the inward loss at the start; it falls along a cosine to ``final_temperature``.
+        temperature: the temperature of the inward loss at the start; it falls along a cosine to ``final_temperature``.
         final_temperature: at the end.
         hidden: width of the inward predictor.
     """
@@ -83,11 +83,11 @@ class JointReport:
     Attributes:
         outward: mean outward loss of each pass: squared error per dimension, 2 for unrelated states.
         inward: mean inward loss of each pass.
-        effective_rank: of the target encoder's states, after each pass, on a sample: 1 if they are all the same.
+        effective_rank: effective rank of a sample of the target encoder's states after each pass; 1 if all are equal.
         spread: standard deviation of these states, 1 for states in all directions; see ``collapse.spread``.
         seconds: duration.
         steps: number of steps.
-        device: of the training.
+        device: the device of the training.
         config: the settings.
     """
 
@@ -116,7 +116,7 @@ class JointTrainer:
     predictors.
 
     Args:
-        encoder: to train. The target copies all its weights, so none may be frozen.
+        encoder: the encoder to train. The target copies all its weights, so none may be frozen.
         outward: None creates one without actions.
         inward: None creates one.
         config: the settings.
@@ -159,13 +159,13 @@ class JointTrainer:
         """Trains; a second call continues from the end of the first.
 
         Args:
-            observations: of the M memories: a list of dicts, a dict of columns, or ``Observations``.
+            observations: the observations of the M memories: a list of dicts, a dict of columns, or ``Observations``.
             experience: the trajectories, S steps that index memories.
             actions: (S,) int64 or (S, action_dim): the action at each step.
             window: tau.
             salience: (M,) weight of each memory. An association has the larger weight of its two memories.
             device: "auto" uses CUDA if available.
-            seed: of the batches.
+            seed: the seed of the batches.
             progress: show a progress bar; None shows it on a terminal only.
 
         Raises:

@@ -27,8 +27,8 @@ class Modality:
 
     Attributes:
         kind: the name of the constructor.
-        shape: of one observation; () for a single value.
-        dtype: of stored observations; the module gets "uint8" observations divided by 255.
+        shape: the shape of one observation; () for a single value.
+        dtype: the dtype of stored observations; the module gets "uint8" observations divided by 255.
         features: length of the module's output; None for the width of the encoder.
         options: other arguments that rebuild the module, as JSON.
         module: for "custom": maps (B, *shape) float32 to (B, features).
@@ -76,9 +76,9 @@ class Modality:
 
         Args:
             module: maps (B, *shape) float32 to (B, features).
-            shape: of one observation.
+            shape: the shape of one observation.
             features: length of its output.
-            dtype: of stored observations.
+            dtype: the dtype of stored observations.
             loader: if given, observations are strings, for example file names, and the index stores these. Each
                 encoding calls ``loader(strings)``, which returns (n, *shape).
         """

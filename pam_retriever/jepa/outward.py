@@ -18,7 +18,7 @@ class OutwardPredictor(KeptModule):
         actions: number of actions, for actions as integers.
         action_dim: length of an action, for actions as vectors. If neither is given, the state alone decides.
         hidden: width of the hidden layers.
-        seed: of the weights.
+        seed: the seed of the weights.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class OutwardPredictor(KeptModule):
         """Returns the states after 1, 2, ... ``steps`` steps, each predicted from the state before it.
 
         Args:
-            states: (B, d) to start from.
+            states: (B, d) the first states.
             actions: (B, steps) or (B, steps, action_dim), or None.
             steps: number of steps.
 

@@ -39,7 +39,7 @@ def multi_positive_info_nce(
         logits: (A, B) scores of A cues against the B memories of the batch, divided by the temperature.
         rows: (E,) int64 cues of the positives.
         columns: (E,) int64 associates, so that ``logits[rows, columns]`` are the positives, each once.
-        weights: (E,) of the positives.
+        weights: (E,) the weights of the positives.
         bank_size: number of memories from which the batch was drawn.
         own: (A,) int64 the column of each cue itself, which is no negative; None: A = B in the same order.
 

@@ -52,7 +52,7 @@ def look_alike_mass(cosine: Float32, counts: Float32) -> Float32:
     """Returns the weight of each memory that looks like a cue, up to a factor per cue.
 
     Args:
-        cosine: (Q, n) of cues and memories.
+        cosine: (Q, n) the cosine of cues and memories.
         counts: (Q, n) number of memories that each represents; 0 for none, for example for the cue itself.
     """
     best = np.where(counts > 0, cosine, -np.inf).max(axis=1, keepdims=True, initial=-1e30)

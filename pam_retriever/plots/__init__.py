@@ -51,9 +51,9 @@ def validation(report: FitReport, kind: str = "question", ax: Axes | None = None
     """Plots R@10 of each source and of the mixture on held-out requests, with 95 % intervals.
 
     Args:
-        report: of a fit.
+        report: the report of a fit.
         kind: kind of question: "question", "seen cue" or "unseen cue".
-        ax: to draw into.
+        ax: the axes to draw into; None for new ones.
 
     Raises:
         InvalidInput: the report has nothing of this kind.
@@ -74,9 +74,9 @@ def reliability(report: FitReport, kind: str = "question", ax: Axes | None = Non
     """Plots confidence against the share of hits that were used. On the diagonal, confidence is calibrated.
 
     Args:
-        report: of a fit.
+        report: the report of a fit.
         kind: see ``validation``.
-        ax: to draw into.
+        ax: the axes to draw into; None for new ones.
 
     Raises:
         InvalidInput: the report has nothing of this kind.
@@ -101,9 +101,9 @@ def neighbourhood(index: Explorable, id: str, hops: int = 1, ax: Axes | None = N
 
     Args:
         index: the index to query.
-        id: of the memory.
+        id: the id of the memory.
         hops: 1 to 3.
-        ax: to draw into.
+        ax: the axes to draw into; None for new ones.
 
     Raises:
         InvalidInput, UnknownId: an argument is invalid.

@@ -91,7 +91,7 @@ class AssociationScorer:
     """Default recall by links and channels. Scores are probabilities.
 
     Args:
-        view: of a fitted index, with calibrated weights.
+        view: a view of a fitted index, with calibrated weights.
         min_score: smallest probability.
         by_confidence: score by the probability that a hit was experienced with the cue, where it is known. Multi-hop
             recall uses this for each step.
@@ -287,7 +287,7 @@ def _confidence(values: Float32, experienced: Bools, sure: Float32, lead: Float3
         experienced: (E,) whether the memory is in a trajectory.
         sure: (E,) probability that the cue is an experienced memory.
         lead: (E,) ``Odds.lead`` of the cue.
-        calibration: of recall.
+        calibration: the calibration of recall.
     """
     linked: Float32 = (values[:, 1] > 0).astype(np.float32)
     if experienced.all() and (sure == 1).all():  # nothing to estimate

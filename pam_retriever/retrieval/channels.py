@@ -23,7 +23,7 @@ class ChannelScorer:
     """Scores a memory by the weighted mean of the channels, in [-1, 1].
 
     Args:
-        index: over the keys that the channels need.
+        index: the index over the keys that the channels need.
         channels: the weights.
         min_score: the epsilon-ball of the paper (3.6): hits below it are dropped.
         intersect: score by the geometric mean of similarity and association (3.10): a hit needs both.
@@ -72,7 +72,7 @@ class DirectedChannelScorer:
     """Like ``ChannelScorer``, but counts only the part of the association in the direction of the view.
 
     Args:
-        view: of a fitted index, with a direction.
+        view: a view of a fitted index, with a direction.
         channels: the weights, some of them for association.
         min_score: drop hits with a lower score.
         intersect: score by the geometric mean of similarity and association.

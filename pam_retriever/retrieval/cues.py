@@ -107,7 +107,7 @@ def read_cues(
     """Reads queries, each an id or a row of (Q, d), and completes them as requested.
 
     Args:
-        view: of the index.
+        view: a view of the index.
         index: the index that will be searched: the one over p, or the one over whole keys.
         asked: ids, or vectors.
         complete: always complete a vector, even if it is similar to several memories.
@@ -136,7 +136,7 @@ def read_filters(
     """Returns the rows that may be answers, and those that a query may be or be completed to; None for all.
 
     Args:
-        view: of the index.
+        view: a view of the index.
         where: filter of answers; None for all.
         cue_where: filter of cues; None for ``where``, {} for all.
     """
@@ -236,8 +236,8 @@ def complete_cues(
     Args:
         queries: (Q, d).
         unaided: (Q, d + code) f of them, with zeros for e.
-        similar: over p.
-        associative: over [p ; f(p) ; e(p)].
+        similar: the index over p.
+        associative: the index over [p ; f(p) ; e(p)].
         allowed: sorted rows of the memories to which they may be completed; None for all.
         n: number of most similar memories to look up, at least 64.
     """

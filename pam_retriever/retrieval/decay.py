@@ -35,7 +35,7 @@ class DecayScorer:
 
     Args:
         scorer: gives the scores before decay; negative scores do not decay.
-        database: with the time of the last experience of each memory.
+        database: a database with the time of the last experience of each memory.
         decay: the half-life.
         min_score: drop hits whose score after decay is lower.
     """

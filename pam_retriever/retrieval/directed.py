@@ -44,7 +44,7 @@ class Towards:
         """Reads the links in the direction of a view.
 
         Args:
-            view: of the index.
+            view: a view of the index.
             cues: Q queries.
             sure: (Q,) the probability that each is an experienced memory; otherwise the links of its look-alikes count.
         """

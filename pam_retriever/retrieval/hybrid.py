@@ -47,8 +47,8 @@ class HybridScorer:
     Scores lie in [-1, 1]; the times in a question add at most 0.4.
 
     Args:
-        view: of an index, which is fitted if ``channels`` use association.
-        lexicon: over the texts.
+        view: a view of an index, which is fitted if ``channels`` use association.
+        lexicon: the words of the texts.
         channels: the weights of similarity and association.
         min_score: drop hits with a lower score.
         times: reads the times in questions; None to ignore them.

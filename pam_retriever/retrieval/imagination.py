@@ -29,7 +29,7 @@ class Imagination(ShownImagination):
     Attributes:
         point: (dim,) float32 of unit length: the predicted point.
         spread: expected root mean square distance of associates from the point.
-        distance: from the point to the nearest stored memory other than the query.
+        distance: the distance from the point to the nearest stored memory other than the query.
         nearest: the memories nearest to the point; their score is the cosine.
     """
 

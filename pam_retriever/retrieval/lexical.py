@@ -121,7 +121,7 @@ class Lexicon:
         """Returns the BM25 (n,) of ``rows``, with part of their neighbours' terms; at least 0.
 
         Args:
-            terms: of the query.
+            terms: the terms of the query.
             rows: (n,).
             place: the position in ``rows`` of the memory of each neighbour in ``met``.
             met: neighbours of ``rows`` in trajectories.

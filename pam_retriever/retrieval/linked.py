@@ -21,7 +21,7 @@ class LinkScorer:
     """Scores memories by their share of the links of a cue. If the cue is unknown, counts the links of its look-alikes.
 
     Args:
-        view: of an index.
+        view: a view of an index.
         fill: also answer by similarity. For a cue that is an experienced memory, a linked memory scores (1 + share) /
             2, and another one half its cosine, so that linked memories come first. For other cues all memories score
             their cosine.

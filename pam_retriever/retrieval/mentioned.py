@@ -23,7 +23,7 @@ class Asked:
     """One question, in the form that ``MentionSource`` needs.
 
     Args:
-        view: of the index.
+        view: a view of the index.
         lexicon: the words of the index.
         looks: (d,) the question, at unit length.
         text: its text.
@@ -82,7 +82,7 @@ class Mentioning:
     """Follows the mentions of a view.
 
     Args:
-        view: of an index in which memories have names.
+        view: a view of an index in which memories have names.
         lexicon: the words of the index.
     """
 
@@ -121,7 +121,7 @@ class MentionScorer:
     """Finds the memories that a stored memory names or that name it, in an index without experience.
 
     Args:
-        view: of an index in which memories have names.
+        view: a view of an index in which memories have names.
         lexicon: the words of the index.
         min_score: drop hits with a lower score.
     """
@@ -153,9 +153,9 @@ def mentions_of(view: View, found: Candidates, text: str | None) -> list[tuple[M
     """For each candidate, returns the positions in texts that led to it.
 
     Args:
-        view: of the index.
+        view: a view of the index.
         found: candidates that have ``mentions``.
-        text: of the question.
+        text: the text of the question.
     """
     kept = view.database.mentions
     assert found.mentions is not None

@@ -77,7 +77,7 @@ class MultihopScorer:
 
     Args:
         step: the scorer of one hop.
-        view: of a fitted index.
+        view: a view of a fitted index.
         channels: the weights of the channels.
         hops: the settings.
         recognise: whether a cue that resembles several memories starts a path at each, weighted by similarity.

@@ -33,7 +33,7 @@ class Retriever:
     """Answers queries on one view of an index.
 
     Args:
-        view: of the index.
+        view: a view of the index.
         lexicon: the words of the index.
         settings: checked.
         words: whether the words of the queries are searched.
@@ -182,8 +182,8 @@ class FaithfulScorer:
     """Keeps only the hits that were experienced with the cue. A vector is the stored memory that equals it, if any.
 
     Args:
-        scorer: of all memories.
-        view: with the links.
+        scorer: a scorer of all memories.
+        view: a view with the links.
     """
 
     def __init__(self, scorer: Scorer, view: View) -> None:

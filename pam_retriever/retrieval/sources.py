@@ -17,7 +17,7 @@ class Contributions:
     """The part of each source in the scores of n memories.
 
     Attributes:
-        names: of S sources.
+        names: the names of S sources.
         values: (n, S).
     """
 

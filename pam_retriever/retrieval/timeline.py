@@ -57,7 +57,7 @@ class Known:
     """The times at one version of the index.
 
     Attributes:
-        version: of memories and times.
+        version: the version of memories and times.
         stored: the memories with dates.
         read: the memories whose texts were parsed.
         named: the periods that these texts contain, by row.
@@ -103,7 +103,7 @@ class Timeline:
         """Returns the evidence of periods for the memories; None for no evidence.
 
         Args:
-            periods: of a question.
+            periods: the periods of a question.
             visible: sorted rows of the memories that count; None for all.
         """
         told = self._told() if periods else None
@@ -226,7 +226,7 @@ class QuestionTimes:
     """Parses the times in questions, and returns their evidence.
 
     Attributes:
-        timeline: of the index.
+        timeline: the timeline of the index.
         now: the time to which "yesterday" refers; None for the clock.
     """
 

@@ -101,7 +101,7 @@ def fit_scoring_weights(
         known: the memories.
         cues: (Q,) positions of cues for the fit; at most 200 with links are used.
         targets: (M,) mask of the memories with useful association vectors.
-        random: for the sample.
+        random: the generator for the sample.
         hidden: (M,) mask of the memories that training left out completely; None for none.
 
     Returns:

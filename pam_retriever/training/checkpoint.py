@@ -59,9 +59,9 @@ class CheckpointFile:
     """Saves and restores the state of a training.
 
     Args:
-        path: of the file; if it exists, the training continues from it.
+        path: the path of the file; if it exists, the training continues from it.
         model: the network.
-        optimizer: of the network.
+        optimizer: the optimizer of the network.
         embeddings: the episode embeddings.
     """
 

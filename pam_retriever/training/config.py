@@ -44,7 +44,7 @@ class TrainingRequest:
 
     Attributes:
         device: "auto" (CUDA if there is one), "cpu", "cuda", "cuda:1", ...
-        seed: of all random numbers; no global generator is used.
+        seed: the seed of all random numbers; no global generator is used.
         time_budget: seconds, including those before an interruption. Learning rate and temperature follow the passes or
             the time, whichever is further, so that both schedules end with the budget.
         progress: show a progress bar; None shows it on a terminal and in a notebook.
@@ -77,7 +77,7 @@ class FitConfig:
     Attributes:
         objective: "joint" trains f and the episode codes, on all associates of whole
             trajectories. "info_nce" is the paper's loss on single pairs; it trains f alone.
-        passes: over the trajectories, or over the drawn pairs. None: until each memory was seen 16 times; more for
+        passes: number of passes over the trajectories or pairs. None: until each memory was seen 16 times; more for
             small data, until there were 400 steps or 40 passes.
         stop_after: stop after this many passes, without shortening the schedules; None for all passes.
         batch_size: states, or pairs, per step.
@@ -93,13 +93,13 @@ class FitConfig:
             At a higher rate codes end far from their start values, which are near to the memories around them. Then an
             inverted file (IVF) finds fewer of them.
         warmup: share of the training over which the learning rate rises linearly.
-        beta2: of AdamW: decay of the second moment.
-        weight_decay: of AdamW.
+        beta2: decay of the second moment of AdamW.
+        weight_decay: the weight decay of AdamW.
         gradient_clip: largest gradient norm.
-        temperature: of the loss of f at the start; it falls along a cosine to ``final_temperature``.
-        final_temperature: at the end.
-        code_temperature: of the loss of the codes at the start; it falls along a cosine to ``final_code_temperature``.
-        final_code_temperature: at the end.
+        temperature: the temperature of the loss of f at the start; it falls along a cosine to ``final_temperature``.
+        final_temperature: the temperature at the end.
+        code_temperature: the same for the loss of the codes, down to ``final_code_temperature``.
+        final_code_temperature: the temperature of the codes at the end.
         noise: standard deviation of Gaussian noise on every (whitened) input dimension.
         distance_weights: weight of an association in the loss of f: "inverse" is the sum over its meetings of 1 /
             distance, "uniform" is 1. For the episode codes all have weight 1.
@@ -194,7 +194,7 @@ class FitConfig:
         """Sets the passes: more for small data, fewer if memories repeat often.
 
         Args:
-            steps: of a pass.
+            steps: the number of steps of a pass.
             meetings: mean number of experiences per memory.
         """
         wanted = min(max(MOST_PASSES * steps, FEWEST_STEPS), STEPS)

@@ -44,7 +44,7 @@ class Gathered:
     """A training set.
 
     Attributes:
-        vectors: (M, dim) of all memories.
+        vectors: (M, dim) the vectors of all memories.
         rows: (n,) sorted, of the stored memories, which come first.
         places: positions of the memories by id.
         experience: the steps, as positions of memories.
@@ -72,7 +72,7 @@ def gather(
     later steps are new; else all are.
 
     Args:
-        database: with the stored episodes.
+        database: the database with the stored episodes.
         episodes: the new ones.
         dim: d.
         learnt_to: which steps are new.

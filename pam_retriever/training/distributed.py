@@ -42,7 +42,7 @@ class Together(nn.Module):
         predictor: equal in all processes, before and after each step.
 
     Attributes:
-        seconds: of communication in this process.
+        seconds: the duration of the communication in this process.
         bytes: sent by this process.
     """
 

@@ -30,7 +30,7 @@ class EmbeddingTable:
     Attributes:
         values: the embeddings.
         moments: (M,) mean square of the gradients of each row.
-        temperature: of the loss.
+        temperature: the temperature of the loss.
     """
 
     def __init__(self, values: Float32) -> None:
@@ -62,10 +62,10 @@ class EmbeddingTable:
         and an inverted file finds them.
 
         Args:
-            rows: (M,) of the memories in the table.
-            vectors: (M, d) of the memories.
+            rows: (M,) the rows of the memories in the table.
+            vectors: (M, d) the vectors of the memories.
             associations: which memories were experienced together.
-            seed: of the directions.
+            seed: the seed of the directions.
             without: (M,) mask of memories that get no embedding; None for only those without associates.
         """
         there = self.values[rows]

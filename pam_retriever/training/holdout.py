@@ -27,11 +27,11 @@ class Holdout:
 
     Args:
         shard: the first shard.
-        associations: of the shard, with the weights of recall.
-        objective: over the shard. Memories that it never uses as cues are not used as cues of the calibration.
-        config: with the number to hold out.
-        shards: for random generators, and the number of memories.
-        calibration: of an earlier training; if given, none are held out.
+        associations: the associations of the shard, with the weights of recall.
+        objective: the objective over the shard. The calibration uses only its cues as cues.
+        config: the settings, with the number to hold out.
+        shards: give random generators and the number of memories.
+        calibration: the calibration of an earlier training; if given, none are held out.
 
     Attributes:
         unseen: the calibration for unseen cues; None if not measured yet.

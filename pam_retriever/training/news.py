@@ -69,7 +69,7 @@ class News:
 
     Attributes:
         episodes: the episodes to store, without episodes that are stored with the same steps.
-        numbers: of the stored trajectories that some episodes continue, by id.
+        numbers: the numbers of the stored trajectories that some episodes continue, by id.
         learnt_to: which stored steps, and which steps of continued episodes, are new.
         last_number: the highest number of a stored trajectory.
         fresh: whether any stored step is new.

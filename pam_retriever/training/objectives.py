@@ -71,10 +71,10 @@ class JointObjective:
 
     Args:
         experience: all experience.
-        associations: of the experience.
+        associations: the associations of the experience.
         window: tau.
         config: how to train.
-        generator: of the input noise.
+        generator: the random generator of the input noise.
         fresh: (S,) mask of new steps. A pass has all new steps, and a random sample of as many other steps. None to use
             all steps in every pass.
         codes: learnt together with f; None to learn f alone.
@@ -87,7 +87,7 @@ class JointObjective:
         settled: (M,) mask of memories whose code is fixed, because they have no new experience. The codes around them
             adapt to it, so that later fits do not move old codes.
         bank_size: number of memories that the batches represent; M, or more for a shard.
-        associations: of the experience.
+        associations: the associations of the experience.
     """
 
     coverage = 1.0

@@ -23,7 +23,7 @@ class Shard:
 
     Attributes:
         rows: (m,) the memories, sorted, as rows in the table of embeddings.
-        vectors: (m, d) of the memories.
+        vectors: (m, d) the vectors of the memories.
         experience: its states are positions in both.
         fresh: (S,) mask of new steps.
     """
@@ -76,7 +76,7 @@ class InMemory:
     Args:
         vectors: (M, d) float32, the memories of the experience.
         experience: their trajectories.
-        seed: of all random numbers.
+        seed: the seed of all random numbers.
         fresh: (S,) mask of new steps. A pass has these, and a sample of as many other steps. None if all are new.
     """
 
@@ -112,11 +112,11 @@ class Stored:
     """The trajectories of an index, in blocks of neighbouring trajectories.
 
     Args:
-        database: of the index.
-        lock: of the index; held during each read only.
+        database: the database of the index.
+        lock: the lock of the index; held during each read only.
         dim: d.
         size: largest number of steps in a shard; a longer trajectory is a separate shard.
-        seed: of all random numbers.
+        seed: the seed of all random numbers.
         learnt_to: which trajectories are old; None if all are new. A pass takes as many old steps as new steps.
 
     Attributes:

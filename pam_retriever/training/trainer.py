@@ -41,7 +41,7 @@ class Start:
 
     Attributes:
         predictor: f.
-        calibration: of unseen cues, from the earlier training.
+        calibration: the calibration of unseen cues, from the earlier training.
     """
 
     predictor: Predictor
@@ -55,7 +55,7 @@ class Trained:
     Attributes:
         predictor: f, on the CPU.
         embeddings: (M, code) episode embeddings by row; zeros for memories without associates.
-        report: of the training.
+        report: the report of the training.
     """
 
     predictor: Predictor

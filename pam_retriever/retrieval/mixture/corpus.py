@@ -29,7 +29,7 @@ class Corpus:
     """The memories of a view, numbered from 0 in the order of their rows.
 
     Args:
-        view: of the index.
+        view: a view of the index.
         lexicon: the words of the index.
         timeline: the times of the index; None leaves them out.
 
@@ -58,7 +58,7 @@ class Corpus:
         """Updates to a later view; returns whether this was possible. It is not if memories were removed.
 
         Args:
-            view: of the same index.
+            view: a view of the same index.
             written: the rows of the memories that were written since, sorted.
         """
         self._see(view)

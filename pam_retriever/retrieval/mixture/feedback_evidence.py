@@ -80,7 +80,7 @@ class FeedbackEvidence:
     """Past use as evidence for default recall. It is cached between queries, and follows writes.
 
     Args:
-        view: of the index.
+        view: a view of the index.
         lexicon: the words of the index.
         timeline: the times of the index.
         where: metadata filter of the requests that count.

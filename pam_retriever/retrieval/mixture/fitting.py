@@ -41,7 +41,7 @@ def fit_mixture(history: History, evidence_of: EvidenceOf, priors: Priors, seed:
         history: all past requests.
         evidence_of: makes the evidence of an index that has only the given requests.
         priors: weights from other data, used if there are few requests.
-        seed: of the held-out part and of the intervals.
+        seed: the seed of the held-out part and of the intervals.
     """
     evidence = evidence_of(history.log())
     start = priors.at(evidence.features, len(history))
@@ -102,11 +102,11 @@ class _View:
     """The candidates on which some of the weights are fitted.
 
     Attributes:
-        choices: of every question.
-        part: (Q,) of experience.
+        choices: the candidates of every question.
+        part: (Q,) the part of experience.
         mine: (F,) mask of the fitted weights.
         prior: (F,) weights from other data.
-        scale: (F,) of the ridge.
+        scale: (F,) the scale of the ridge.
         timed: whether the parts are in the order of time.
         plain: (F,) the weights of recall without feedback; None without stacking.
     """
@@ -307,7 +307,7 @@ def worths_of(
         fitted: the weights.
         sources: name of each source and names of its features, in the order of the columns.
         timed: whether questions are in the order of time.
-        seed: of intervals.
+        seed: the seed of intervals.
     """
     judged = np.flatnonzero(asked.natural)
     mine = asked.take(judged)

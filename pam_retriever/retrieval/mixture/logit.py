@@ -24,7 +24,7 @@ class Choices:
         features: (P, F) float32, one row per pair of question and candidate.
         starts: (Q,) the first pair of each question.
         target: (P,) share of the question's uses; the sum per question is 1.
-        weight: (Q,) of the questions.
+        weight: (Q,) the weights of the questions.
         offset: (P,) added to each pair's score: the logarithm of the number of candidates that it represents.
     """
 

@@ -91,7 +91,7 @@ class Mixture:
     Attributes:
         features: the names.
         weights: (3, F) one row per kind.
-        calibration: for each kind, of probabilities among the candidates.
+        calibration: for each kind, the calibration of probabilities among the candidates.
         room: whether questions in words leave room for memories that were never used; see ``make_room``.
     """
 

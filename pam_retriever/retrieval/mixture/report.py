@@ -17,9 +17,9 @@ def mean_interval(
     """Returns the (weighted) mean over questions and its 95 % bootstrap interval.
 
     Args:
-        values: (Q,) of the questions.
-        seed: of the bootstrap.
-        weights: (Q,) of the questions.
+        values: (Q,) the values of the questions.
+        seed: the seed of the bootstrap.
+        weights: (Q,) the weights of the questions.
         ordered: whether the questions are in the order of time. Neighbours in time are correlated, so the bootstrap
             draws runs (circular block bootstrap, Politis and Romano 1992).
     """

@@ -23,7 +23,7 @@ class Uses:
     Attributes:
         starts: (n + 1,) start of each list.
         rows: the members of all lists.
-        weights: of the members.
+        weights: the weights of the members.
     """
 
     starts: Int64

@@ -21,7 +21,7 @@ def make_room(scores: Float32, never: Bools, plain: Float32, starts: Int64) -> F
     are level, and less if a used memory is ahead. The mixture decides the rest: p' = room + (1 - room) p.
 
     Args:
-        scores: (P,) of the mixture; the pairs of a question are adjacent.
+        scores: (P,) the scores of the mixture; the pairs of a question are adjacent.
         never: (P,) mask of memories that were never used.
         plain: (P,) scores of recall without feedback.
         starts: (Q,) the first pair of each question.

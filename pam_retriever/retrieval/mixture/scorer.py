@@ -29,7 +29,7 @@ class MixtureScorer:
     """Recall by the mixture. Scores are probabilities among the candidates; confidence is the probability of use.
 
     Args:
-        view: of the index.
+        view: a view of the index.
         feedback: past use.
         min_score: smallest probability.
         without: names of sources to leave out.

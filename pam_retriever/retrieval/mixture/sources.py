@@ -78,8 +78,8 @@ class Words:
     """BM25 of a cue's words in a field of the memories.
 
     Args:
-        name: of the source and of its feature.
-        field: with the words.
+        name: the name of the source and of its feature.
+        field: the field with the words.
     """
 
     def __init__(self, name: str, field: Field) -> None:

@@ -98,7 +98,7 @@ class NextEvidence:
     """Evidence for the next step from one set of experience.
 
     Args:
-        graph: of the experience.
+        graph: the graph of the experience.
         similar: the vectors of the memories.
         few: sorted rows of all allowed memories, if they are so few that all are candidates; else None.
         allowed: sorted rows of the memories that may be answers and evidence; None for all.

@@ -78,8 +78,8 @@ class Experienced:
 
     Attributes:
         rows: (S,) the memory of each step, ordered by trajectory and position.
-        trajectory: (S,) of each step.
-        position: (S,) in the trajectory.
+        trajectory: (S,) the number of the trajectory of each step.
+        position: (S,) the position of each step in the trajectory.
         similar: the vectors of the memories that were experienced.
         times: (S,) the timestamp of each step, NaN for none; None if no step has one.
     """
@@ -115,7 +115,7 @@ def fit_next(
 
     Args:
         experienced: all of it.
-        seed: of the random draws.
+        seed: the seed of the random draws.
         prior: weights to stay near; None for the weights that come with the library.
     """
     prior = prior or NextMixture.prior()
@@ -183,7 +183,7 @@ class _Fit:
 
     Attributes:
         fitted: whether any of them was fitted here.
-        worths: of each source; empty if only the weights of the shares were fitted.
+        worths: the results of each source; empty if only the weights of the shares were fitted.
     """
 
     weights: Float64

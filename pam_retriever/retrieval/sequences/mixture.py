@@ -30,7 +30,7 @@ class NextMixture:
     Attributes:
         weights: (2, F) one row per kind.
         parts: (2, S) the weights of the shares that ``blend`` sums; 1 in total for each kind.
-        calibration: for each kind, of probabilities among the candidates.
+        calibration: for each kind, the calibration of probabilities among the candidates.
         fitted: for each kind, whether its weights or parts were fitted on this experience. Priors contain no
             information on how predictable this experience is.
     """
@@ -62,7 +62,7 @@ class NextMixture:
         """Returns the share (P,) of each candidate, and the probability that it comes next.
 
         Args:
-            scores: (P,) from ``score``.
+            scores: (P,) the output of ``score``.
             pools: the candidates.
             known: (Q,) whether the newest step was experienced.
             followers: the memories that came after the last step, after the last two and so on, with counts.

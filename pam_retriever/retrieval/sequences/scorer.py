@@ -48,10 +48,10 @@ def next_hits(
     """Returns the hits for the next step of each trajectory.
 
     Args:
-        view: of the index.
+        view: a view of the index.
         mixture: the weights.
         asked: trajectories; see ``read_steps``.
-        settings: of the call.
+        settings: the settings of the call.
 
     Raises:
         InvalidInput, UnknownId: a trajectory is invalid.

@@ -23,7 +23,7 @@ class LastSteps:
 
     Attributes:
         rows: (Q, 10) the stored memory of each step; -1 for a step that is not stored, and for no step.
-        vectors: (Q, 10, d) of unit length; zeros for no step.
+        vectors: (Q, 10, d) the vector of each step, of unit length; zeros for no step.
         lengths: (Q,) number of steps of each trajectory.
         until: (Q,) number of stored steps before the question. None for all stored steps, except steps of the question
             that were stored last.
@@ -47,7 +47,7 @@ def read_steps(view: View, asked: Sequence[Sequence[str | Float32]], among: Rows
     """Reads the last steps of trajectories, the newest first.
 
     Args:
-        view: of an index with memories.
+        view: a view of an index with memories.
         asked: Q trajectories, the newest step last: each step an id, or a vector (d,). No trajectory is empty.
         among: sorted rows of the memories that a step may be or be completed to; None for all.
 
