@@ -8,6 +8,7 @@ import sqlite3
 
 import numpy as np
 import pytest
+from conftest import QUICK
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -444,3 +445,76 @@ def test_an_import_names_the_module_that_has_its_name():
 def test_names_that_are_no_keys_are_refused(names):
     with pytest.raises(InvalidInput, match="names"):
         PredictiveAssociativeIndex(DIM, names=names)
+
+
+SESSIONS = [
+    Trajectory(ids=[f"filler {(at * 4 + step) % 20}" for step in range(4)], id=f"session {at}") for at in range(10)
+]
+
+
+def _fitted(make=PredictiveAssociativeIndex, **options):
+    """Returns the films beside experienced fillers, after a fit. No film was experienced."""
+    index = _films(make, **options)
+    index.fit(SESSIONS, config=QUICK, progress=False)
+    return index
+
+
+def test_after_a_fit_a_memory_without_experience_has_those_it_names(anywhere):
+    index, silent = _fitted(anywhere), _fitted(anywhere, names=())
+    before = _films(anywhere).recall("temple", mode="association")
+    for mode in (None, "association"):
+        hits = index.recall("temple", mode=mode, explain=True)
+        assert hits.ids[:2] == before.ids
+        assert hits.scores[:2] == pytest.approx(before.scores)
+        assert len(hits) == 10  # the predictor's follow
+        assert list(hits.scores) == sorted(hits.scores, reverse=True)
+        assert repr(hits[hits.ids.index("kiss")].mentions[0]) == 'names "Shirley Temple"'
+        assert [hit.mentions for hit in hits[2:]] == [()] * 8
+        assert [set(hit.sources) for hit in hits[:2]] == [{"mentions"}] * 2
+        assert [sum(hit.sources.values()) for hit in hits] == pytest.approx(list(hits.scores), abs=1e-6)
+        assert all(0 <= hit.confidence <= 1 for hit in hits)
+    rest = [id for id in silent.recall("temple", 22).ids if id not in before.ids]
+    assert [id for id in index.recall("temple", 22).ids if id not in before.ids] == rest
+    assert list(index.recall("temple", without=["mentions"])) == list(silent.recall("temple"))
+    low = float(before.scores[-1])
+    assert index.recall("temple", min_score=low * 0.99).ids == before.ids
+    assert index.recall("temple", 1).ids == before.ids[:1]
+
+
+def test_after_a_fit_memories_with_experience_and_vectors_answer_as_without_names(anywhere):
+    index, silent = _fitted(anywhere), _fitted(anywhere, names=())
+    every = [f"filler {at}" for at in range(20)]
+    alone = index.recall(every, explain=True)
+    assert [list(hits) for hits in alone] == [list(hits) for hits in silent.recall(every, explain=True)]
+    together = index.recall([*every, "temple", "kiss"], explain=True)
+    assert [list(hits) for hits in together[:20]] == [list(hits) for hits in alone]
+    assert [hits.ids for hits in together[20:]] == [index.recall(id).ids for id in ("temple", "kiss")]
+    assert list(index.recall(np.ones(DIM))) == list(silent.recall(np.ones(DIM)))
+    for options in ({"direction": "after"}, {"hops": 2}, {"mode": "specific"}, {"mode": "similarity"}):
+        assert list(index.recall("temple", **options)) == list(silent.recall("temple", **options))
+    index.observe(["temple", "filler 1"])  # from now on links answer
+    assert index.recall("temple").ids[0] == "filler 1"
+
+
+def test_after_a_fit_mentions_lead_only_to_what_filters_and_tenants_leave():
+    index = _fitted()
+    hits = index.recall("temple", where={"title": {"$in": ["Shirley Temple", "Ghana"]}}, explain=True)
+    assert hits.ids == ["ghana"]
+    # Temple, who names Ghana, is not allowed to lead there
+    hits = index.recall("kiss", where={"title": "Ghana"}, cue_where={}, explain=True)
+    assert [hit.mentions for hit in hits] in ([None], [()])
+    assert not index.recall("temple", faithful=True).ids
+    answer = index.recall("temple")
+    _add(index.tenant("other"), *FILMS)  # its memories have the same ids
+    index.tenant("other").add(_vectors(1, 7), ["fan"], ["A fan of Shirley Temple"], [{"title": "Fan"}])
+    assert list(index.recall("temple")) == list(answer)
+
+
+def test_expansion_follows_mentions_after_a_fit():
+    index, silent = _fitted(), _fitted(names=())
+    brought = index.expand({"temple": 2.0, "filler 1": 1.0}, k=None)
+    assert set(list(brought)[:2]) == {"kiss", "ghana"}
+    assert 0 < sum(brought.values()) <= 1 + 1e-6
+    assert index.expand({"temple": 1.0}, where={"title": "Ghana"}, cue_where={}).keys() == {"ghana"}
+    assert index.expand([{"filler 1": 1.0}]) == silent.expand([{"filler 1": 1.0}])
+    assert index.expand({"temple": 1.0}, direction="after") == silent.expand({"temple": 1.0}, direction="after")

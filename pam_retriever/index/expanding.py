@@ -27,7 +27,7 @@ class Expanding(IndexBase):
 
         Each hit contributes the memories that the default recall finds for it, weighted by their shares. The best hit
         has the largest weight and the last has none, so pass a few more hits than you need. Measured on five retrievers
-        in docs/results/real-data.md.
+        in docs/results/real-data.md. Mentions have no direction: with ``direction`` they are not followed.
 
         Args:
             found: the scores of the hits of one query by id, on any scale; or a list with one such dict per query.

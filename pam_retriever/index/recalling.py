@@ -157,7 +157,8 @@ class Recalling(IndexBase):
         With ``text``, mode "hybrid" also searches for the words (BM25) and for metadata that the text names. Neighbours
         of a memory in trajectories count as evidence for it (docs/how/recall.md). Times in the text ("in July", "last
         week") raise memories whose date or text is in that time. If memories have names, those named by the text or by
-        its best hits are found, too. This needs no ``fit``.
+        its best hits are found, too. This needs no ``fit``. A query by id finds whom the memory names and who names
+        it: before ``fit``, and after it if the memory was never experienced.
 
         Args:
             query: a vector, an id, or a batch of either; None with ``text`` and an embedder. With an encoder also a
@@ -257,7 +258,8 @@ class Recalling(IndexBase):
         space = self._store.space
         read = self._read_query(query, text, settings.mode, space)
         words, stored = read.texts is not None, isinstance(read.asked, list)
-        if words or (settings.mode != "similarity" and self._store.predictor is None):  # other queries use no names
+        named = stored or self._store.predictor is None  # other queries without words use no names
+        if words or (settings.mode != "similarity" and named):
             self._search_names()
         with self._lock.shared():
             if is_observed(query) and self._store.space is not space:  # ``reencode`` replaced the encoder meanwhile
@@ -293,6 +295,7 @@ class Recalling(IndexBase):
     ) -> Imagination | list[Imagination]:
         """Returns the point near which associates of a query are expected, even if no memory is there (Dury 1, 3).
 
+        The predictor alone gives the point: mentions do not move it, but ``recall`` and ``expand`` follow them.
         Another vector store can search for the point: ``imagine(q).point``, or ``imagine(q).sample(10)``.
 
         Args:

@@ -11,7 +11,7 @@ probability that the cue is an experienced memory:
 smoothing (Zhai and Lafferty 2004). Links decide where there are some: the prior is so small that a memory without a
 link cannot rank above a linked one, unless ``familiarity`` shows that the two met by chance. A memory that was never
 experienced cannot have links, and was never a cue in training. So missing links are no evidence against it, and its
-share comes from similarity and the forward channel alone.
+share comes from similarity and the forward channel alone. Mentions of a stored cue without experience come first.
 
 Shares are relative to the memories that a filter leaves. They do not depend on the number of hits: the odds of the best
 64 memories are added, and ``fit`` estimates the sum of the others.
@@ -38,9 +38,10 @@ from pam_retriever.model.scoring import (
     confidence,
     sharpened,
 )
-from pam_retriever.retrieval.candidates import Candidates
+from pam_retriever.retrieval.candidates import Candidates, Scorer
 from pam_retriever.retrieval.cues import Cues, look_alikes, recognised
 from pam_retriever.retrieval.directed import Towards
+from pam_retriever.retrieval.first_mentions import FirstMentions, Part
 from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.store.view import View
 from pam_retriever.types import Bools, Calibration, Float32, Int64, ScoringWeights
@@ -58,9 +59,6 @@ SOURCES = {
     "links of predictions": (3,),
     "similarity": (4, 5),
 }
-
-Part = tuple[Int64, Int64, Float32]
-"""Query, row and value of each pair to which a source gives a value."""
 
 NOTHING: Part = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
 
@@ -97,6 +95,7 @@ class AssociationScorer:
             recall uses this for each step.
         without: names of ``SOURCES`` to leave out.
         explain: return the part of each source in the scores.
+        mentions: scores the mentions of stored cues without experience; None to ignore them.
     """
 
     def __init__(
@@ -106,10 +105,12 @@ class AssociationScorer:
         by_confidence: bool = False,
         without: frozenset[str] = frozenset(),
         explain: bool = False,
+        mentions: Scorer | None = None,
     ) -> None:
         assert view.associative is not None and view.calibration is not None
         self._view, self._index, self._calibration = view, view.associative, view.calibration
         self._min_score, self._by_confidence, self._explain = min_score, by_confidence, explain
+        self._mentions = mentions
         self._without = [part for name in check_without(without, tuple(SOURCES)) for part in SOURCES[name]]
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
@@ -132,12 +133,9 @@ class AssociationScorer:
         towards = Towards.of(view, cues, t)
         seen_new, look_like = _by_appearance(cues, t, view, calibration, pool, allowed)
         named = named[0], named[1], towards.of_pairs(*named)
-        parts = [
-            named,
-            _exact_links(cues, view, calibration),
-            *_hints(cues, named, t, view, calibration),
-            seen_new,
-        ]
+        first = FirstMentions(self._mentions, cues, view.links, allowed)
+        parts = [named, _exact_links(cues, view, calibration), *_hints(cues, named, t, view, calibration)]
+        parts.append(first.added_to(seen_new))
         query, row, values = _gather_by_pair(parts, cues.own, allowed)
 
         missing = np.flatnonzero(values[:, 0] == 0)  # linked, but not among the best by the channels
@@ -146,6 +144,7 @@ class AssociationScorer:
         experienced = view.links.experienced(row)
         values[:, self._without] = 0
         share, factors = _weigh(query, values, experienced, t, calibration, view.window)
+        share, told, factor = first.rank(query, row, share)
 
         order = np.lexsort((-share, query))
         if self._without:  # drops memories that only an excluded source found
@@ -167,13 +166,16 @@ class AssociationScorer:
         found = [Candidates(*those) for those in parts_of_each]
         if not self._explain:
             return found
-        said = values * factors()[kept]
-        return [replace(one, sources=_by_source(said[its])) for one, its in zip(found, of_each, strict=True)]
+        found = [replace(one, mentions=first.ways(at, one.rows)) for at, one in enumerate(found)]
+        said, told = values * (factors() * factor[:, None])[kept], told[kept]
+        sources = [_by_source(said[its], told[its]) for its in of_each]
+        return [replace(one, sources=its) for one, its in zip(found, sources, strict=True)]
 
 
-def _by_source(parts: Float32) -> Contributions:
-    """Returns the part of each source in the shares of n memories, from the parts (n, 6)."""
-    return Contributions.of({name: parts[:, list(its)].sum(axis=1) for name, its in SOURCES.items()})
+def _by_source(parts: Float32, told: Float32) -> Contributions:
+    """Returns the part of each source in the scores of n memories, from the parts (n, 6) and mentions (n,)."""
+    columns: dict[str, Float32] = {name: parts[:, list(its)].sum(axis=1) for name, its in SOURCES.items()}
+    return Contributions.of(columns | {"mentions": told})
 
 
 def _by_confidence(found: Candidates, experienced: Bools, min_score: float | None) -> Candidates:

@@ -85,15 +85,17 @@ def expand(
 
 
 def _scorer(view: View, lexicon: Lexicon) -> Scorer:
-    """Returns the source of associates: the predictor and the links, or mentions before a fit.
+    """Returns the source of associates: the predictor, the links, and mentions; see ``recall``.
 
     Raises:
-        NotFitted: there is neither.
+        NotFitted: there is none.
     """
+    named = view.links.direction is None and Mentioning.of(view, lexicon) is not None  # a mention has no direction
+    mentions = MentionScorer(view, lexicon) if named else None
     if view.associative is not None and view.calibration is not None:
-        return AssociationScorer(view)
-    if view.associative is None and view.links.direction is None and Mentioning.of(view, lexicon) is not None:
-        return MentionScorer(view, lexicon)
+        return AssociationScorer(view, mentions=mentions)
+    if view.associative is None and mentions is not None:
+        return mentions
     raise NotFitted("The index is not fitted, and no memory has a name.", "a fitted index, or names", "Call fit().")
 
 

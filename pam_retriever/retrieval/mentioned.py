@@ -118,7 +118,7 @@ class Mentioning:
 
 
 class MentionScorer:
-    """Finds the memories that a stored memory names or that name it, in an index without experience.
+    """Finds the memories that a stored memory names or that name it, without experience.
 
     Args:
         view: a view of an index in which memories have names.

@@ -64,7 +64,7 @@ class Retriever:
             self._hears = words
             self._scorer = self._around(MixtureScorer(view, feedback, settings.min_score, without, self._times))
             return
-        if stored and _asks_mentions(settings, view):
+        if stored and view.predictor is None and _follows_mentions(settings, view):
             from pam_retriever.retrieval.linked import InTurnScorer, LinkScorer
             from pam_retriever.retrieval.mentioned import MentionScorer
 
@@ -82,7 +82,7 @@ class Retriever:
             return
         self._channels = settings.weights(words, view.predictor is not None)
         calibrated = view.calibration is not None and settings.mode == "association" and settings.channels is None
-        step = self._around(self._one_hop(lexicon, words, calibrated))
+        step = self._around(self._one_hop(lexicon, words, calibrated, stored))
         if settings.hops.count > 1:
             from pam_retriever.retrieval.multihop import MultihopScorer
 
@@ -99,13 +99,20 @@ class Retriever:
             scorer = DecayScorer(scorer, view.database, decay, settings.min_score)
         return FaithfulScorer(scorer, view) if settings.faithful else scorer
 
-    def _one_hop(self, lexicon: Lexicon, words: bool, calibrated: bool) -> Scorer:
+    def _one_hop(self, lexicon: Lexicon, words: bool, calibrated: bool, stored: bool) -> Scorer:
         view, settings, without = self._view, self._settings, frozenset(self._settings.without)
         several = settings.hops.count > 1
         if several:
             check_without(without, ())
         if calibrated:
-            return AssociationScorer(view, settings.min_score, several, without, settings.explain and not several)
+            mentions = None
+            if stored and _follows_mentions(settings, view):
+                from pam_retriever.retrieval.mentioned import MentionScorer
+
+                mentions = MentionScorer(view, lexicon) if "mentions" not in without else None
+                without -= {"mentions"}
+            explain = settings.explain and not several
+            return AssociationScorer(view, settings.min_score, several, without, explain, mentions)
         if words:
             from pam_retriever.retrieval.hybrid import HybridScorer
 
@@ -170,12 +177,11 @@ def _needs_no_fit(settings: RecallSettings, words: bool, view: View) -> bool:
     return settings.default or view.links.memories > 0
 
 
-def _asks_mentions(settings: RecallSettings, view: View) -> bool:
-    """Whether mentions replace association: before ``fit``, if memories have names."""
-    mentions = view.database.mentions
+def _follows_mentions(settings: RecallSettings, view: View) -> bool:
+    """Whether mentions answer for a stored memory: before ``fit`` for any, after it for one without experience."""
     plain = settings.mode == "association" and settings.hops.count == 1 and settings.channels is None
-    plain = plain and settings.direction is None  # a mention has no direction
-    return plain and view.predictor is None and mentions.known
+    # a mention has no direction
+    return plain and settings.direction is None and view.database.mentions.known
 
 
 class FaithfulScorer:

@@ -1,0 +1,76 @@
+"""The mentions of stored cues that were never experienced, and so have no links."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pam_retriever.ann.selection import Rows
+from pam_retriever.arrays import among
+from pam_retriever.experience.graph import CooccurrenceGraph
+from pam_retriever.retrieval.candidates import Candidates, Scorer
+from pam_retriever.retrieval.cues import Cues
+from pam_retriever.types import Float32, Int64
+
+Part = tuple[Int64, Int64, Float32]
+"""Query, row and value of each pair to which a source gives a value."""
+
+
+class FirstMentions:
+    """The mentions of cues that were never experienced. They rank before what the predictor finds for these.
+
+    Args:
+        scorer: of mentions; None to ignore them.
+        cues: Q of them; only stored memories without experience have mentions here.
+        links: which memories were experienced.
+        allowed: sorted rows to choose from; None for all.
+    """
+
+    def __init__(self, scorer: Scorer | None, cues: Cues, links: CooccurrenceGraph, allowed: Rows | None) -> None:
+        self._found: dict[int, Candidates] = {}
+        if scorer is None:
+            return
+        for at in np.flatnonzero((cues.own >= 0) & ~links.experienced(cues.own)).tolist():
+            [found] = scorer.score(cues.only(at), None, allowed)
+            found = found.at(np.flatnonzero(found.scores > 0))
+            if len(found.rows):
+                self._found[at] = found
+
+    def added_to(self, part: Part) -> Part:
+        """Returns a part (query, row, value) with all mentions; the value of those that are not in it is 0."""
+        if not self._found:
+            return part
+        query = np.repeat(list(self._found), [len(one.rows) for one in self._found.values()])
+        row = np.concatenate([one.rows for one in self._found.values()])
+        value = np.zeros(len(row), np.float32)
+        return np.concatenate([part[0], query]), np.concatenate([part[1], row]), np.concatenate([part[2], value])
+
+    def rank(self, query: Int64, row: Int64, share: Float32) -> tuple[Float32, Float32, Float32]:
+        """Ranks mentions first, and the others scaled to the lowest of them.
+
+        Args:
+            query: (E,) of each pair, sorted, and ``row`` (E,) within it; they contain all mentions.
+            row: the memory of each pair.
+            share: (E,) by the predictor and by links.
+
+        Returns:
+            The scores (E,); their part from mentions, (E,); the factors (E,) of the other part.
+        """
+        said, factor = np.zeros(len(row), np.float32), np.ones(len(row), np.float32)
+        for at, found in self._found.items():
+            start, end = np.searchsorted(query, [at, at + 1])
+            place = start + np.searchsorted(row[start:end], found.rows)
+            factor[start:end] = found.scores.min()
+            said[place], factor[place] = found.scores, 0
+        return said + share * factor, said, factor
+
+    def ways(self, at: int, rows: Int64) -> Int64 | None:
+        """Returns the ways (n, ways, 2) to the memories ``rows`` (n,) of a cue; None for a cue without mentions."""
+        found = self._found.get(at)
+        if found is None:
+            return None
+        assert found.mentions is not None
+        order = np.argsort(found.rows)
+        known, there = found.rows[order], among(found.rows[order], rows)
+        ways = np.zeros((len(rows), *found.mentions.shape[1:]), np.int64)
+        ways[there] = found.mentions[order[known.searchsorted(rows[there])]]
+        return ways
