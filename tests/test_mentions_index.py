@@ -476,6 +476,12 @@ def test_after_a_fit_a_memory_without_experience_has_those_it_names(anywhere):
     rest = [id for id in silent.recall("temple", 22).ids if id not in before.ids]
     assert [id for id in index.recall("temple", 22).ids if id not in before.ids] == rest
     assert list(index.recall("temple", without=["mentions"])) == list(silent.recall("temple"))
+    others = ["experience", "prediction", "similarity", "links of look-alikes", "links of predictions"]
+    assert index.recall("temple", without=others).ids == before.ids
+    with pytest.raises(InvalidInput, match="every source"):
+        index.recall("temple", without=[*others, "mentions"])
+    with pytest.raises(InvalidInput, match="sources of this answer"):
+        silent.recall("temple", without=["mentions"])
     low = float(before.scores[-1])
     assert index.recall("temple", min_score=low * 0.99).ids == before.ids
     assert index.recall("temple", 1).ids == before.ids[:1]

@@ -59,6 +59,7 @@ SOURCES = {
     "links of predictions": (3,),
     "similarity": (4, 5),
 }
+MENTIONS = "mentions"  # the source of cues without experience, if memories have names
 
 NOTHING: Part = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
 
@@ -93,7 +94,7 @@ class AssociationScorer:
         min_score: smallest probability.
         by_confidence: score by the probability that a hit was experienced with the cue, where it is known. Multi-hop
             recall uses this for each step.
-        without: names of ``SOURCES`` to leave out.
+        without: names of ``SOURCES`` to leave out, or of mentions.
         explain: return the part of each source in the scores.
         mentions: scores the mentions of stored cues without experience; None to ignore them.
     """
@@ -110,8 +111,9 @@ class AssociationScorer:
         assert view.associative is not None and view.calibration is not None
         self._view, self._index, self._calibration = view, view.associative, view.calibration
         self._min_score, self._by_confidence, self._explain = min_score, by_confidence, explain
-        self._mentions = mentions
-        self._without = [part for name in check_without(without, tuple(SOURCES)) for part in SOURCES[name]]
+        names = (*SOURCES, MENTIONS) if mentions is not None else tuple(SOURCES)
+        self._mentions = None if MENTIONS in without else mentions
+        self._without = [part for name in check_without(without, names) for part in SOURCES.get(name, ())]
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         """See ``Scorer``."""
@@ -175,7 +177,7 @@ class AssociationScorer:
 def _by_source(parts: Float32, told: Float32) -> Contributions:
     """Returns the part of each source in the scores of n memories, from the parts (n, 6) and mentions (n,)."""
     columns: dict[str, Float32] = {name: parts[:, list(its)].sum(axis=1) for name, its in SOURCES.items()}
-    return Contributions.of(columns | {"mentions": told})
+    return Contributions.of(columns | {MENTIONS: told})
 
 
 def _by_confidence(found: Candidates, experienced: Bools, min_score: float | None) -> Candidates:

@@ -109,8 +109,7 @@ class Retriever:
             if stored and _follows_mentions(settings, view):
                 from pam_retriever.retrieval.mentioned import MentionScorer
 
-                mentions = MentionScorer(view, lexicon) if "mentions" not in without else None
-                without -= {"mentions"}
+                mentions = MentionScorer(view, lexicon)
             explain = settings.explain and not several
             return AssociationScorer(view, settings.min_score, several, without, explain, mentions)
         if words:
