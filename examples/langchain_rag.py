@@ -112,7 +112,7 @@ def build_chain(retriever: BaseRetriever, model: BaseChatModel) -> Runnable[str,
 
 def main(embedding: Embeddings | None = None) -> None:
     store = build_store(embedding or MiniLM())
-    model = ParrotFakeChatModel()  # answers with its prompt, which shows what a real model would receive
+    model = ParrotFakeChatModel()  # a fake model that answers with its prompt, to show the input of a real model
 
     by_similarity = build_chain(store.as_retriever(search_kwargs={"k": 4}), model).invoke(QUESTION)
     by_association = build_chain(PAMRetriever(vectorstore=store, k=4, mode="association"), model).invoke(QUESTION)

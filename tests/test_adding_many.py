@@ -1,4 +1,4 @@
-"""One call that adds many memories checks and stores them together; its result is that of many single calls."""
+"""One call that adds many memories checks and stores them together; many single calls have the same result."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_metadata_that_is_nested_too_deep_is_refused_among_others():
 
 @given(st.text(), st.none() | st.text(), st.dictionaries(st.text(), st.text(), max_size=2), st.binary(max_size=8))
 def test_a_checksum_is_of_the_same_bytes_as_in_folders_that_are_there(id, text, metadata, vector):
-    """The checksum equals that of the JSON form, with which existing folders were written."""
+    """The checksum equals the checksum of the JSON form, which existing folders contain."""
     import zlib
 
     stored = json.dumps(metadata, ensure_ascii=False, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""Associations equal those of a plain loop over pairs of steps."""
+"""Associations equal the results of a plain loop over pairs of steps."""
 
 from __future__ import annotations
 

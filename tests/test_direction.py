@@ -107,7 +107,7 @@ def test_before_a_fit_only_what_came_that_way_is_found(unfitted, mode):
 
 
 def test_before_a_fit_a_vector_asks_what_looks_like_it(unfitted, planted):
-    """Before a fit, a vector is recognised as the most similar memory, and finds what came after it or before it."""
+    """Before a fit, a vector is recognised as the most similar memory, and finds the memories after or before it."""
     noisy = planted.vectors[14] + 0.3 * np.random.default_rng(0).standard_normal(DIM)
     assert unfitted.recall(noisy, k=1, direction="after").ids == ["m015"]
     assert unfitted.recall(noisy, k=1, direction="before").ids == ["m013"]

@@ -1,4 +1,4 @@
-"""Available embedders, and an embedder that differs from that of the index."""
+"""Available embedders, and an embedder other than the embedder of the index."""
 
 from __future__ import annotations
 

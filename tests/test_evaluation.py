@@ -1,4 +1,4 @@
-"""``evaluate``: its metrics equal those of plain loops."""
+"""The metrics of ``evaluate`` equal the results of plain loops."""
 
 from __future__ import annotations
 

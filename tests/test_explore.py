@@ -1,4 +1,4 @@
-"""The explorer's server controls access, and its numbers are those of the index."""
+"""The explorer's server controls access, and its numbers agree with the index."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def answers(index: PredictiveAssociativeIndex, at: int) -> list:
 @example(FIRST_OF_BEN)
 @given(operations)
 def test_after_any_writes_it_answers_as_if_it_had_just_been_opened(done):
-    """After any writes an index with few memories answers like one that was just opened."""
+    """After any writes an index with few memories answers like a newly opened index."""
     check(UNDER_FULL, done)
 
 

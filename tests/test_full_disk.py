@@ -19,7 +19,7 @@ def full(*_: object, **__: object) -> None:
 
 @pytest.mark.parametrize("call", ["prune", "erase"])
 def test_space_that_cannot_be_freed_does_not_undo_what_is_gone(tmp_path, monkeypatch, call):
-    """If the file cannot be shrunk after a deletion, the memories are deleted all the same, and the error says so."""
+    """If the file cannot be shrunk after a deletion, the memories are still deleted, and the error says so."""
     with make(tmp_path / "index") as index:
         with monkeypatch.context() as patched:
             patched.setattr(SQLiteDatabase, "shrink", full)

@@ -124,7 +124,7 @@ def test_no_public_signature_has_any():
 
 
 def test_no_one_asks_what_kind_of_store_it_has():
-    """No code tests the class of a store: an attribute states what a store can do."""
+    """No code tests the class of a store: an attribute states the abilities of a store."""
     found = set()
     for file, text in files():
         for node in ast.walk(parsed(text)):

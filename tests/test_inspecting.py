@@ -165,7 +165,7 @@ def test_umap_keeps_what_is_alike_together():
     middle = groups.mean(axis=1)
     wide = max(np.linalg.norm(groups - middle[:, None], axis=2).max(axis=1))
     assert min(np.linalg.norm(middle[a] - middle[b]) for a, b in ((0, 1), (0, 2), (1, 2))) > wide
-    np.testing.assert_array_equal(index.project(method="umap").points, drawn.points)  # a second projection is the same
+    np.testing.assert_array_equal(index.project(method="umap").points, drawn.points)  # projections are equal
 
 
 def test_umap_names_its_extra_where_it_is_missing(fitted, monkeypatch):

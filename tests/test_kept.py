@@ -209,7 +209,7 @@ def test_damage_below_new_memories_stays_damage(path, patient):
         width = bank.predictor.config.width
         stored = bank.database.memories.stored(np.array([1500]), DIM, width)[1].tobytes()
         patient.set()
-    at = contents.index(stored)  # an association vector has no checksum of its own
+    at = contents.index(stored)  # an association vector has no separate checksum
     contents[at] ^= 1
     file.write_bytes(contents)
     index = PredictiveAssociativeIndex.open(path)

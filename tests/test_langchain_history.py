@@ -1,4 +1,4 @@
-"""``PAMHistoryRetriever`` uses a chat as a trajectory, and finds what came next."""
+"""``PAMHistoryRetriever`` uses a chat as a trajectory, and finds the next steps."""
 
 from __future__ import annotations
 

@@ -265,7 +265,7 @@ def test_a_folder_is_refused_to_another_embedder(tmp_path):
 
 @pytest.mark.parametrize("durable", [False, True])
 def test_an_index_that_could_not_follow_does_so_at_the_next_call(tmp_path, monkeypatch, durable):
-    """After a kill between the commit of the items and that of the index, the next call completes the index."""
+    """After a kill between the commits of items and index, the next call completes the index."""
     store = new(tmp_path / "store" if durable else None)
     store.put(("ann",), "old", {"text": "coffee"})
     apply = Memories.apply
@@ -426,7 +426,7 @@ def test_without_an_index_a_query_is_ignored(tmp_path):
     with new(tmp_path / "store") as store:  # with an index
         store.put(("ann",), "two", {"text": "wet"})
         assert keys(store.search(("ann",), query="wet")) == ["two", "one"]
-    with PAMStore(tmp_path / "store") as store:  # without an index again: what is deleted now must not be found later
+    with PAMStore(tmp_path / "store") as store:  # without an index: items deleted now must not be found later
         store.delete(("ann",), "two")
     with new(tmp_path / "store") as store:
         assert keys(store.search(("ann",), query="wet")) == ["one"]

@@ -91,7 +91,7 @@ def test_only_the_connection_touches_sqlite():
 
 
 def test_no_kind_of_store_or_index_is_asked_for():
-    """No code tests the class of a store, a database or an ANN index: an attribute states what it can do."""
+    """No code tests the class of a store, a database or an ANN index: an attribute states the abilities of each."""
     kinds = re.compile(
         r"isinstance\([^)]*\b\w*(Store|Database|Backend|AnnIndex|PrefixView|Engine|Rebuild|Generation)\b"
     )

@@ -144,7 +144,7 @@ def test_labels_are_the_strings_of_the_metadata_in_any_script():
 
 
 def test_a_term_that_is_everywhere_is_not_read(monkeypatch):
-    """A term with too many occurrences is skipped, because it says little."""
+    """A term with too many occurrences is skipped, because it hardly distinguishes texts."""
     monkeypatch.setattr("pam_retriever.retrieval.lexical.MOST_OCCURRENCES", 2)
     lexicon = lexicon_of(new_index())
     assert lexicon.best(["harbour", "gull"], 10, None).tolist() == [5]
@@ -170,7 +170,7 @@ def test_neighbours_are_those_of_a_loop():
 
 
 def test_the_tokenizer_keeps_nothing_of_the_query_before():
-    """A tokenizer returns only the terms of the present text, not those of the text before."""
+    """A tokenizer returns only the terms of the current text, none of the previous text."""
     tokenize = words.Tokenizer()
     assert tokenize("boat harbour") == ["boat", "harbour"]
     assert tokenize('kettle\x00 "quoted" OR NEAR(') == ["kettl", "near", "quot"]

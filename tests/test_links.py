@@ -1,4 +1,4 @@
-"""Exact links equal those of a plain-Python model of the same trajectories."""
+"""Exact links equal the links in a plain-Python model of the same trajectories."""
 
 from __future__ import annotations
 

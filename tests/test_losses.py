@@ -1,4 +1,4 @@
-"""Losses equal those of plain Python loops."""
+"""Losses equal the results of plain Python loops."""
 
 from __future__ import annotations
 

@@ -472,7 +472,7 @@ def test_more_new_memories_are_not_likelier_together():
 
     assert coverage(round(1_000 * (1 - HIDDEN))) == pytest.approx(0, abs=1e-6)
     assert coverage(990) < -3  # if few memories are new, a new one is unlikely
-    # with six times as many new memories for each known one, each is a sixth as likely
+    # with six times as many new memories per known memory, each is a sixth as likely
     assert coverage(400) == pytest.approx(-np.log(6))
 
 
@@ -493,7 +493,7 @@ def test_ten_questions_fit_the_parts():
 
 @pytest.mark.parametrize("few", [3, 5, 8])
 def test_what_followed_comes_first_where_few_were_experienced(few):
-    """Memories without experience are found by content, but do not rank before one that always followed."""
+    """Memories without experience are found by content, but do not rank before a memory that always followed."""
     for seed in range(3):
         index = filled(seed=seed)
         begins = np.random.default_rng(seed).integers(0, few, 60).tolist()

@@ -141,7 +141,7 @@ def test_held_out_anchors_get_no_gradient_and_the_others_do(setting):
 
 
 def test_everything_kept_is_the_recipe_itself(setting):
-    """If all associations are drawn, the loss is that of the plain recipe."""
+    """If all associations are drawn, the loss equals the loss of the plain recipe."""
     objective, loss, _, _ = partial_loss(setting, Partial(np.ones(len(setting.associations), bool)), rate=0.0)
     states = torch.from_numpy(setting.world.states)
     plain = super(type(objective), objective).loss(Table(states), states, np.arange(len(states)), 0.1)

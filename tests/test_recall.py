@@ -190,7 +190,7 @@ def test_a_deleted_memory_and_its_links_are_gone_at_once(planted):
     assert index.delete("m045") == 1
     assert "m045" not in {hit.id for hit in index.recall("m044", k=500)}
     remaining = {hit.id for hit in index.recall("m044", k=500, faithful=True)}
-    assert remaining == {"m042", "m043", "m046"}  # positions are kept: m046 is still two steps away
+    assert remaining == {"m042", "m043", "m046"}  # positions stay: m046 is still two steps away
     index.add(planted.vectors[45:46], ["m045"])
     # a new memory has no experience, even with the id of a deleted one
     assert {hit.id for hit in index.recall("m044", k=500, faithful=True)} == remaining

@@ -74,7 +74,7 @@ def test_a_write_that_does_not_fit_leaves_an_index_that_answers_and_writes_later
     before = state(saved)
     with PredictiveAssociativeIndex.open(saved) as index:
         hits = index.recall("m0", k=3)
-        # the disk fills up in the manifest, or in a file that SQLite writes beside the database
+        # the disk fills up in the manifest, or in a file that SQLite writes next to the database
         for limit in (10, 700, 3000):
             with Limit(limit), pytest.raises(StorageError):
                 index.add(ONE, ["later"])

@@ -479,7 +479,7 @@ def test_validation_agrees_with_later_recall():
 
 
 def test_by_time_no_part_is_judged_by_what_came_later():
-    """With times, earlier parts alone judge a part; the first part contradicts the rest, so the weight stays small."""
+    """With times, only earlier parts predict a part; the first contradicts the rest, so the weight stays small."""
     sizes = (15, 200, 200)
     each = [planted(questions=n, weights=(w, 0.0, 0.0), seed=n) for n, w in zip(sizes, (-3.0, 3.0, 3.0), strict=True)]
     joined = Choices(

@@ -1,4 +1,4 @@
-"""The batches of a training are drawn pass by pass, and equal those of a plan drawn at once."""
+"""The batches of a training are drawn pass by pass, and equal the batches of a plan that is drawn at once."""
 
 from __future__ import annotations
 

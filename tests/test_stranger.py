@@ -1,4 +1,4 @@
-"""A folder from an untrusted source: files beside the database have no effect, and no file outside it changes."""
+"""A folder from an untrusted source: files next to the database have no effect, and no outer file changes."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_the_command_line_names_the_refused_journal(folder, victim, command, cap
 
 
 def test_what_readers_leave_beside_a_closed_database_keeps_nobody_out(folder):
-    """Empty journal files that readers leave beside a closed database do not prevent opening it."""
+    """Empty journal files that readers leave next to a closed database do not prevent opening it."""
     reader = PredictiveAssociativeIndex.open(folder, read_only=True)
     left = {path.name: path.read_bytes() for path in folder.iterdir() if path.name[-4:] in ("-wal", "-shm")}
     reader.close()

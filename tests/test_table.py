@@ -28,7 +28,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def look(monkeypatch):
-    """Returns a function that runs a command on a terminal and returns what it prints."""
+    """Returns a function that runs a command on a terminal and returns its output."""
 
     def run(*arguments: str) -> str:
         monkeypatch.setenv("COLUMNS", str(WIDTH))

@@ -61,7 +61,7 @@ def test_a_killed_call_leaves_nothing_after_the_next(tmp_path, call):
     folder = tmp_path / "index"
     kill(call, folder)
     kill(call, folder)
-    assert len(names(tmp_path)) == 1  # a hidden folder: the second call removed that of the first
+    assert len(names(tmp_path)) == 1  # the hidden folder of the second call, which removed the first
     with PredictiveAssociativeIndex.open(folder, dim=2):
         assert names(tmp_path) == ["index"]
 

@@ -1,4 +1,4 @@
-"""Creative bridging (pam.tex 3.7, 5.5): recall C from A, where A met B in one episode, and B met C in another.
+"""Creative bridging (pam.tex 3.7, 5.5): recall C from A, where A occurs with B in one episode, and B with C in another.
 
 Compares walks on the exact co-occurrence graph, cosine, and recall with one and two hops. A true bridge leads through
 an entity. A false bridge leads to a moment of another episode that no entity links with A. The threshold is confidence

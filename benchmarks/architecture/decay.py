@@ -53,7 +53,7 @@ def run(seed: int) -> dict[str, Any]:
 def precision(p: Float32, f: Float32, cues: Int64, time: Int64 | None, size: int) -> float:
     """Returns the mean share of the first ten hits that are in the cue's episode, by an exact scan of all memories.
 
-    The scores are those of ``recall``, with the decay of ``recall(decay=...)``. One matrix product scores the memories
+    The scores equal the scores of ``recall(decay=...)``. One matrix product scores the memories
     here; ``recall`` itself would need a new index for each size.
     """
     queries = query_vectors(MODES["association"], p[cues], p[cues], f[cues])

@@ -17,7 +17,7 @@ from pam_retriever import Channels, FitConfig, PredictiveAssociativeIndex
 from pam_retriever.types import Float32, Hit
 
 DIM, WINDOW = 64, 5
-KINDS, DAYS, THINGS, MOMENTS = 20, 150, 3, 4  # a day: three things among four moments
+KINDS, DAYS, THINGS, MOMENTS = 20, 150, 3, 4  # a day: three objects among four moments
 LIKE = 0.3  # norm of the vector that distinguishes a copy from its kind; the vector of the kind has norm 1
 KIND_SHARE, NOISE = 0.5, 0.2
 CUES, LISTED = 150, 200

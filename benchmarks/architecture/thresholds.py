@@ -1,6 +1,6 @@
 """Epsilon-ball recall (pam.tex 3.6): a threshold instead of a number of hits.
 
-Moments at the ends of an episode have half as many associates as those in its middle. A stranger is a memory without
+Moments at the ends of an episode have half as many associates as moments in its middle. A stranger is a memory without
 any trajectory, so it has no associates. The threshold of scores and the best fixed k are chosen on one half of the
 cues, by the best F1, and reported on the other half; the choice does not use strangers. A calibrated threshold needs no
 choice: confidence .5 is the point where a hit is as likely right as wrong.

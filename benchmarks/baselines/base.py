@@ -20,7 +20,7 @@ class Baseline(Protocol):
         Args:
             experience: the steps, which point at rows of ``vectors``.
             vectors: (M, d), not normalised.
-            window: memories at most this many positions apart are associates. Methods with their own definition of
+            window: largest distance of associates, in positions. Methods with their own definition of
                 distance ignore it.
         """
 

@@ -62,7 +62,7 @@ class Neighbours:
         nearer: an item of a neighbour weighs exp(-1 / nearer) per place from the newest shared step; None: as in VSKNN,
             1 - .1 per place between that step and the end of this session. Both treat items before and after that step
             alike.
-        recent: a session this many sessions ago weighs 1 / e of the newest; None: all sessions weigh the same.
+        recent: a session ``recent`` sessions ago weighs 1 / e of the newest; None: all sessions weigh the same.
         rare: whether items are weighted by inverse session frequency (logarithm), an option of VSKNN.
         normed: whether a longer session weighs less, as in STAN.
     """

@@ -88,7 +88,7 @@ def git(folder: Path, *arguments: str, given: bytes | None = None) -> str:
 
 
 def grow(history: History, commits: int, random: np.random.Generator, components: int = 300) -> None:
-    """Adds commits to a synthetic project: each component has its own files, which change together.
+    """Adds commits to a synthetic project: each component has separate files, which change together.
 
     One commit in fifty is a merge; one in two hundred changes 60 files.
     """

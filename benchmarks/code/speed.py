@@ -2,7 +2,7 @@
 
 It reads a synthetic repository (``benchmarks/code/histories.py``) of 10,000 commits, then 100 more commits; and a real
 one. The embedder returns random vectors by the hash of the text, and its time is subtracted. The time of ``git log``
-alone is reported, too, and that of pygit2 where it is installed.
+alone is also reported, and the time of pygit2 if it is installed.
 """
 
 from __future__ import annotations

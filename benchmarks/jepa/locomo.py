@@ -1,6 +1,6 @@
 """LoCoMo turns as composite states of text, speaker and date, against text alone.
 
-The protocol is that of ``benchmarks.real.locomo``: each conversation is an index, and its sessions are the
+The protocol is the same as in ``benchmarks.real.locomo``: each conversation is an index, and its sessions are the
 trajectories. Training never sees questions or evidence. The first two conversations are for tuning.
 """
 

@@ -25,7 +25,7 @@ Step = Callable[[Tensor, Int64], Tensor]
 
 
 def prediction(setup: Setup) -> dict[str, Any]:
-    """Returns error and rank of the true state k steps ahead; all methods but "copy" know the same actions."""
+    """Returns error and rank of the true state k steps ahead; all methods but "copy" get the same actions."""
     unseen = multimodal.build(setup.seed + 1000, episodes=40)
     observed = Observations(*unseen.observe(np.arange(len(unseen)), seed=5))
     tables = {}

@@ -1,7 +1,7 @@
 """Specificity (pam.tex section 3.10): similarity, association or both find a given object in a given episode.
 
 The cue has two parts: a fresh view of the object, only seen and heard, and a fresh view of another moment of the
-episode, with another object. Exactly one memory is relevant: that of the object in the episode. Association is the
+episode, with another object. Exactly one memory is relevant: the view of the object in the episode. Association is the
 score of the channels, a cosine like similarity: the shares of the default recall fall too steeply to be added to a
 cosine.
 """

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.paper all``, or one experiment; prints the results beside the paper's, writes raw JSON."""
+"""``python -m benchmarks.paper all``, or one experiment; prints results next to the paper's, writes raw JSON."""
 
 from __future__ import annotations
 

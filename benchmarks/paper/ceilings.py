@@ -91,8 +91,8 @@ def _best(setting: Setting, count: int, whitened: bool = False) -> dict[str, Any
 def best_points(keys: Tensor, associates: list[Int64], own: Int64, count: int, steps: int = STEPS) -> Float32:
     """Returns (Q, count, d): the ``count`` unit vectors per query that are nearest to its associates.
 
-    The score of a memory is its largest cosine to a point. The loss is that of training: every associate against all
-    memories that are no associates, over the whole index. The query itself is in neither group.
+    The score of a memory is its largest cosine to a point. The loss is the loss of training: every associate
+    against all memories that are no associates, over the whole index. The query itself is in neither group.
     """
     row = torch.from_numpy(np.repeat(np.arange(len(associates)), [len(one) for one in associates]))
     column = torch.from_numpy(np.concatenate(associates))

@@ -45,7 +45,7 @@ def _covered(setting: Setting, share: float) -> dict[str, Any]:
     part = subset(setting.associations, kept)
     own = choose_queries(setting.world, WINDOW, relevant=part)
     trained_crossing = np.split(part.indices, part.indptr[1:-1])
-    # the score of an oracle that knows exactly the trained pairs
+    # the score of an oracle that stores exactly the trained pairs
     perfect = [
         np.isin(setting.queries.crossing[query], trained_crossing[query]).mean() for query in setting.queries.boundary
     ]

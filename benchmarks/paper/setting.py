@@ -33,7 +33,7 @@ class Setting:
         config: the recipe of ``fit``.
         seeds: of training. An empty sequence computes only the parts that need no fit.
         passes: replaces the recipe's number of passes.
-        stop_after: stops after this many passes, in the middle of the schedules.
+        stop_after: number of passes after which training stops, in the middle of the schedules.
         device: of training.
         world_seed: 42 is the published world.
         trajectories: 500 is the published world; fewer for tests.
@@ -79,7 +79,7 @@ class Setting:
 
     @property
     def published_world(self) -> bool:
-        """Returns whether the world is that of the paper's figures."""
+        """Returns whether the world is the one of the paper's figures."""
         return self.world_seed == 42 and self.trajectories == 500
 
     @property

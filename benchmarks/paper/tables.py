@@ -1,4 +1,4 @@
-"""Tables of this library's results beside the paper's."""
+"""Tables of this library's results next to the paper's."""
 
 from __future__ import annotations
 

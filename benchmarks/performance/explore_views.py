@@ -4,10 +4,10 @@
 
 FOLDER (or PAM_DATA_DIR) contains ``locomo/locomo5.json``, a dialogue of LoCoMo
 (https://github.com/snap-research/locomo), and ``use/code-flask``: files and commits of flask, see
-``benchmarks.real.use``. The dialogue has its questions as feedback and is fitted. The repository is stored as by
-``pam-retriever git``. Each view is opened at 390 and 1,440 pixels, light and dark. Faults are content wider than the
-window, a serious or critical finding of axe-core, an error in the console, a request to another machine, and hits that
-differ from the results of ``recall`` and ``search``.
+``benchmarks.real.use``. The index of the dialogue has its questions as feedback and is fitted. The repository is stored
+as by ``pam-retriever git``. Each view is opened at 390 and 1,440 pixels, light and dark. Faults are content wider than
+the window, a serious or critical finding of axe-core, an error in the console, a request to another machine, and hits
+that differ from the results of ``recall`` and ``search``.
 
 Needs the extras explore and text, playwright, and the Chromium of the system; UMAP if umap-learn is installed.
 """

@@ -78,7 +78,7 @@ def draw(random: np.random.Generator, dim: int) -> list[float]:
 
 
 def fill(random: np.random.Generator, count: int, dim: int) -> PAMVectorStore:
-    """Returns documents like those of a splitter: a paragraph with a few metadata."""
+    """Returns a store of documents like the output of a text splitter: paragraphs with a few metadata."""
     store = PAMVectorStore(Looked({}))
     for start in range(0, count, BATCH):
         numbers = range(start, min(start + BATCH, count))

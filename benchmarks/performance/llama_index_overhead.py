@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def fill(vectors: np.ndarray) -> PAMVectorStore:
-    """Returns nodes like those of a splitter: a paragraph, a source document, neighbours, a few metadata."""
+    """Returns a store of nodes like those of a node parser: paragraphs with source, neighbours and a few metadata."""
     store, batch = PAMVectorStore(), 2_000
     for start in range(0, len(vectors), batch):
         store.add(

@@ -1,7 +1,7 @@
 """Five stores and this library behind one interface, for ``peers``. Each package is imported at its first use.
 
 Every store has the best configuration that needs no choice by the user: LanceDB has scalar indexes of the filtered
-columns, FAISS gets the positions that match a filter, and LangChain's FAISS fetches as many candidates as there are.
+columns, FAISS gets the positions that match a filter, and LangChain's FAISS fetches all rows as candidates.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Process:
 
     Args:
         name: of the store.
-        python: the interpreter that has it.
+        python: the interpreter where the store is installed.
         folder: of the store.
         about: number of rows, length of the vectors, seed.
         threads: number of threads per library, where it can be set.

@@ -106,7 +106,7 @@ def _dialogue(conversation: Any, embed: Any) -> Task:
 
 
 def _repository(path: Path, embed: Any) -> Task:
-    """Returns the task of a repository: commit messages, and those of the changed files that still exist."""
+    """Returns the task of a repository: commit messages, and the changed files that still exist."""
     command = ["git", "-C", str(path), "log", "--reverse", "--name-only", "--format=%x00%s"]
     log = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     tracked = subprocess.run(

@@ -1,9 +1,9 @@
 """``python -m benchmarks.real.code_memory``: code memory against simple methods; each commit is a query, then learnt.
 
-The folders are those of ``benchmarks.real.use`` (``code-*``): files, and commits with their changed files. The index is
-filled as by ``pam-retriever git``, and queried as by ``pam-retriever recall`` (``CodeMemory``): files by text and path,
-a commit as feedback and, if it changed several files, as experience. Nothing is fitted. Commits are queries in order of
-time, and every method learns each commit before the next query.
+The folders are the ``code-*`` tasks of ``benchmarks.real.use``: files, and commits with their changed files. The index
+is filled as by ``pam-retriever git``, and queried as by ``pam-retriever recall`` (``CodeMemory``): files by text and
+path, a commit as feedback and, if it changed several files, as experience. Nothing is fitted. Commits are queries in
+order of time, and every method learns each commit before the next query.
 
 ``files``: R@5 and R@10 of the files of a commit, from its message. Rows: counts (how often a file was changed, with
 more weight for recent commits, half-life tuned), path words (BM25), dense + BM25 kNN over messages, the sum of all
@@ -13,8 +13,8 @@ contents. Such commits are rare at the end, so all but the first tenth are queri
 odd ones.
 
 ``--tune`` never reads the tests: it learns from the first 80 % of experience, and uses the rest as queries. ``--most``
-limits the number of queries, evenly spaced in time; the other commits are only learnt. The BM25 of messages also knows
-the word frequencies of later messages, which favours it.
+limits the number of queries, evenly spaced in time; the other commits are only learnt. The BM25 of messages also
+uses the word frequencies of later messages, which favours it.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def judge(ranked: npt.NDArray[np.int64], conversation: Conversation) -> Scores:
 
 
 def _first(values: list[int], count: int) -> set[int]:
-    """Returns the first ``count`` distinct values: the rank of a session is that of its best turn."""
+    """Returns the first ``count`` distinct values: the rank of a session is the rank of its best turn."""
     seen: set[int] = set()
     for value in values:
         seen.add(value)

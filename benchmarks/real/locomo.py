@@ -6,8 +6,8 @@ LoCoMo (Maharana et al., ACL 2024; CC BY-NC 4.0, so it is not in this repository
 
 Each conversation is an index, each of its dated sessions a trajectory. Training never sees questions or evidence.
 The library runs with its default settings; their weights, and the settings of every baseline, were chosen on the first
-two conversations. So read the results on the other conversations, and those of "leave one out", which measures
-each conversation with the settings that are best on the rest.
+two conversations. So read the results on the other conversations, and the results of "leave one out", which
+measures each conversation with the settings that are best on the rest.
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ def main() -> None:
 
 
 def prepare(conversations: list[Conversation], model: str | None, kept: Path | None) -> list[Prepared]:
-    """Returns the conversations with their embeddings, from the file ``kept`` if it exists."""
+    """Returns the conversations with their embeddings; reads them from the file ``kept`` if it exists."""
     if kept is not None and kept.exists():
         with np.load(kept) as file:
             parts = [tuple(file[f"{kind}{at}"] for kind in "twq") for at in range(len(conversations))]

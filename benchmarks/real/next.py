@@ -1,7 +1,7 @@
 """``python -m benchmarks.real.next``: the next article, by ``recall_next`` and by baselines.
 
-Data and steps are those of ``benchmarks.real.wikispeedia``: at most 3,000 steps of test walks, HR@20 and MRR@20; the
-current article never counts as a hit. The second part uses experience without a random fifth of the articles, and
+Data and steps are the same as in ``benchmarks.real.wikispeedia``: at most 3,000 steps of test walks, HR@20 and MRR@20;
+the current article never counts as a hit. The second part uses experience without a random fifth of the articles, and
 measures steps after such an article, before one, and between others. Baselines score an article by the last three of
 the walk, weighted 1, 1/2 and 1/3, and by the last one alone; both are reported.
 

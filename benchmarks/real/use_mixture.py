@@ -44,7 +44,7 @@ def library_scores(task: Task, options: dict[str, Any], reported: dict[str, Any]
 
 
 def shipped_or_without(name: str, which: str) -> Priors:
-    """Returns the priors of the library, or those that were fitted without the task."""
+    """Returns the priors of the library, or the priors that were fitted without the task."""
     if which == "shipped":
         return Priors.read()
     stored = json.loads(WITHOUT.read_text("utf-8"))
@@ -99,7 +99,7 @@ def calibration(evidence: Evidence, mixture: Mixture, cues: Cues, task: Task) ->
         own = (pools.row == some.rows[pools.cue]) | ~task.candidates[pools.row]
         kept = Pools.of(
             [pools.row[(pools.cue == at) & ~own] for at in range(len(some))], len(task.texts)
-        )  # a query is no answer to itself, and later things were no candidates
+        )  # a query is no answer to itself, and later items were no candidates
         kind = kinds(some, evidence.used)
         scores = mixture.score(evidence.score(some, kept), kept, kind)
         rank = rank_in_pool(scores, kept)

@@ -137,7 +137,7 @@ def truth(world: World, asked: Cues, name: str, at: int) -> tuple[Int64, Int64]:
     return sides[0], sides[1]
 
 
-# ---- heads that know the direction of any pair
+# ---- heads that predict the direction of any pair
 
 
 def pairs(world: World) -> tuple[Float32, Float32, Float32]:

@@ -1,4 +1,4 @@
-"""Eight threads send queries of every kind at the same time: each answer is compared with that of a single thread.
+"""Eight threads send queries of every kind at the same time; each answer must equal the answer to a single thread.
 
     python -m benchmarks.reliability.asking --calls 1000000
 
@@ -83,7 +83,7 @@ def seen(hits: Any) -> Any:
 
 
 def in_threads(asked: list[Question], calls: int, seed: int) -> tuple[int, list[str]]:
-    """Returns how many answers differ from those of a single thread, and the errors."""
+    """Returns how many answers differ from the answers to a single thread, and the errors."""
     alone = [question() for question in asked]
     begin, errors = threading.Barrier(THREADS), []
 

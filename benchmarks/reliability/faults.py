@@ -3,9 +3,9 @@
     python -m benchmarks.reliability.faults --rounds 200
 
 In each round an operation runs on a full disk (a small tmpfs, if the process may mount one) or under a varying limit on
-the size of files, beyond which every write fails. The call must raise ``StorageError`` or succeed. Then the open index
-and the reopened folder must have the contents of before a failed call, or of after a successful one. Finally space is
-freed, and the load continues.
+the size of files, beyond which every write fails. The call must raise ``StorageError`` or succeed. After a failed
+call the open index and the reopened folder must have their earlier contents. Then space is freed, and the load
+continues.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def live(folder: Path, seed: int, first: int, seconds: float) -> tuple[int, bool
 
 
 def differences(folder: Path, models: list[Model]) -> list[str]:
-    """Returns the faults of a reopened store, whose state must be that of one of the models."""
+    """Returns the faults of a reopened store, whose state must equal one of the models."""
     with PAMStore(folder, index=INDEX) as store:
         items = store.search((), limit=10**6)
         held = {(item.namespace, item.key): item.value for item in items}

@@ -182,7 +182,7 @@ class World:
 
 
 def run(backend: str, operations: int, seed: int) -> dict[str, Any]:
-    """Runs this many operations; returns the counts, and the first difference if there is one."""
+    """Runs ``operations`` operations; returns the counts, and the first difference if there is one."""
     if backend == "faiss:ivf":  # cells even for few memories; all are searched, so that results are exact
         faiss.IVF_FROM, faiss.IVF_PROBED_SHARE = 8, 1.0
     kinds, weights = list(WEIGHTS), np.array(list(WEIGHTS.values()))

@@ -5,7 +5,7 @@
 
 A timer raises KeyboardInterrupt in the main thread, as SIGINT does. The moment is random within the usual duration of
 the call. Afterwards, the index must contain the call completely or not at all. It must answer like a reopened index,
-from memory and from the database. Its vectors must be those that were added, and its keys must follow from them by the
+from memory and from the database. Its vectors must equal the added vectors, and its keys must follow from them by the
 stored weights. Another thread must be able to write to it, and the folder must open again after it is closed.
 """
 

@@ -1,4 +1,4 @@
-"""Eight threads that read, one that writes and one that fits, on one durable index.
+"""Eight reading threads, a writing thread and a fitting thread on one durable index.
 
     python -m benchmarks.reliability.threads --seconds 600
 

@@ -5,7 +5,7 @@
 The operations are add, replace, delete, observe, search with filters, get, find, in, len, invalid calls, sometimes a
 fit, and recall in every mode: by id and by noisy vector, with filters, hops and text. The seed determines each
 operation, so each backend gets the same. Some memories have a name and a time. Feedback is stored, listed and deleted,
-and questions name memories and times. The model is that of ``benchmarks.reliability.operations``. It cannot predict
+and questions name memories and times. ``benchmarks.reliability.operations`` uses the same model. It cannot predict
 the ranking of recall, which is compared between the backends.
 """
 

@@ -2,7 +2,7 @@
 
 The world has seed 7, on which no result is reported. There are two measures: recall of stored cues by the learned
 channels alone, after a fit of all states; and default recall of held-out cues, the fifth of the states that a second
-fit never uses as cues. The seconds are those of the first fit, on as many cores as ``--threads``.
+fit never uses as cues. The first fit is timed, on ``--threads`` cores.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ Bool = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Look:
-    """The appearance and sound of things, one row per object or room; events are objects that occur once."""
+    """The appearance and sound of objects and rooms, one row each; events are objects that occur once."""
 
     lobes: Array  # (O,) of the outline, 0 is an ellipse
     depth: Array  # (O,) of the lobes
@@ -175,7 +175,7 @@ def build(seed: int, episodes: int = 120, length: int = 40, events: int = 0) -> 
     """Draws the events.
 
     Args:
-        seed: of the episodes. The appearance of things is the same for every seed.
+        seed: of the episodes. Objects and rooms look the same for every seed.
         episodes: number of episodes.
         length: states per episode.
         events: number of episodes, from the first on, with a one-off event in their middle third.
