@@ -36,8 +36,8 @@ class Contrastive:
         towers: creates the model.
         passes: number of passes over the trajectories.
         learning_rate: peak learning rate of AdamW.
-        seed: of weights and order.
-        device: for training.
+        seed: seed of weights and order.
+        device: training device.
     """
 
     towers: Towers

@@ -50,13 +50,13 @@ class GRU4Rec:
     """GRU4Rec with ``fit`` and ``scores`` of ``benchmarks.baselines.sessions``.
 
     Args:
-        units: of the state and the embeddings.
-        rate: of Adagrad.
+        units: length of the state and of the embeddings.
+        rate: learning rate of Adagrad.
         batch: number of parallel sessions.
-        dropped_items: dropout of embeddings.
-        dropped_units: dropout of the state.
+        dropped_items: dropout rate of the embeddings.
+        dropped_units: dropout rate of the state.
         epochs: passes over the sessions, in their order.
-        seed: of weights and dropout.
+        seed: seed of weights and dropout.
     """
 
     units: int = 128

@@ -21,7 +21,7 @@ class History:
     """A repository that grows commit by commit; ``write`` adds the new commits.
 
     Args:
-        folder: of the repository; created if it does not exist.
+        folder: the repository; created if it does not exist.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -45,7 +45,7 @@ class History:
         """Adds a commit: first its renames, then its changes.
 
         Args:
-            message: of the commit.
+            message: the commit message.
             files: contents by path; None deletes the file.
             renames: (old path, new path).
             branch: the branch to extend.

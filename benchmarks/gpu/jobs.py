@@ -33,10 +33,10 @@ class Plan:
     """The amount of work.
 
     Attributes:
-        setting: of the paper's experiments; every job uses its recipe and protocol.
-        experiments: of the paper, under the recipe "fast".
+        setting: setting of the paper's experiments; every job uses its recipe and protocol.
+        experiments: experiments of the paper, run with the recipe "fast".
         sizes: numbers of trajectories of the worlds that networks learn.
-        widths: of these networks.
+        widths: widths of these networks.
         passes: numbers of passes after which the optimisers are compared.
         queries: number of queries of a batch.
         repeats: number of repetitions of each timing.

@@ -49,7 +49,7 @@ def cross_room_recall(scores: Scores, setting: Setting, relevant: Associations, 
     """Returns mean R@20 and MRR of cross-room associates in ``relevant``, over 300 queries with at least 3 of them.
 
     Args:
-        scores: of stored cues.
+        scores: function from stored cues to their scores.
         setting: "published" takes the first 300 queries in the order of the split's list, "strict" a sample.
         relevant: the edges to find.
         known: edges whose ends the ranking leaves out, because they would displace others.

@@ -52,7 +52,7 @@ class Fitted:
         looks: (M, d), the same at unit length.
         predicted: (M, d + code), f and the episode code of each.
         model: f.
-        report: of ``fit``.
+        report: the report of ``fit``.
     """
 
     states: Float32
@@ -171,7 +171,7 @@ def _write_report(folder: Path, fitted: dict[str, Any]) -> None:
 
 
 def without_cue(scores: Scores) -> Scores:
-    """Removes each query from its candidates."""
+    """Returns a scoring function that gives each query itself the score -inf."""
 
     def left_out(rows: Int64) -> Float32:
         found = scores(rows)
@@ -182,5 +182,5 @@ def without_cue(scores: Scores) -> Scores:
 
 
 def under(protocol: str, scores: Scores) -> Scores:
-    """Removes each query from its candidates under the strict protocol only; the published one keeps it."""
+    """Returns ``scores`` under the published protocol, and ``without_cue(scores)`` under the strict protocol."""
     return scores if protocol == "published" else without_cue(scores)

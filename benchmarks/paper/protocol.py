@@ -64,7 +64,7 @@ def choose_queries(
     Args:
         world: with the states.
         window: tau.
-        seed: of the shuffle; 42 for the published figures.
+        seed: seed of the shuffle; 42 for the published figures.
         only: the states to choose from; None: all.
         relevant: the associates of each state; None: all states within the window.
     """

@@ -31,10 +31,10 @@ class Setting:
         protocol: "published" follows the evaluation of the paper. "strict" leaves the query out of the candidates,
             counts coverage in directed pairs, uses targets outside of training, and adds controls.
         config: the recipe of ``fit``.
-        seeds: of training. An empty sequence computes only the parts that need no fit.
+        seeds: training seeds. An empty sequence computes only the parts that need no fit.
         passes: replaces the recipe's number of passes.
         stop_after: number of passes after which training stops, in the middle of the schedules.
-        device: of training.
+        device: training device.
         world_seed: 42 is the published world.
         trajectories: 500 is the published world; fewer for tests.
         again: computes existing results again.
@@ -103,7 +103,7 @@ class Parts:
     """The parts of an experiment in one raw JSON file. Each finished part is saved, so an interrupted run continues.
 
     Attributes:
-        name: of the file, without its ending.
+        name: name of the file, without its ending.
     """
 
     def __init__(self, name: str, setting: Setting) -> None:

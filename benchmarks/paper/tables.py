@@ -19,7 +19,7 @@ class Table:
         rows: names of the rows, in order; rows without any figure are left out.
         columns: figures by column and row.
         published: the paper's figures, in columns at the right.
-        digits: after the decimal point.
+        digits: number of digits after the decimal point.
     """
 
     title: str

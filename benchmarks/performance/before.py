@@ -25,7 +25,7 @@ class Checkout:
     """A process that runs a checkout.
 
     Args:
-        folder: of the checkout.
+        folder: the checkout.
         about: number of memories, length of the vectors, seed.
     """
 

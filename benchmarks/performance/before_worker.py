@@ -27,9 +27,9 @@ class Worker:
 
     Args:
         count: number of memories.
-        dim: of the vectors.
-        seed: of the vectors and questions.
-        folder: for writes.
+        dim: length of the vectors.
+        seed: seed of the vectors and questions.
+        folder: a folder for the durable index.
     """
 
     def __init__(self, count: int, dim: int, seed: int, folder: Path) -> None:

@@ -76,7 +76,7 @@ class Noted:
         self.first = True
 
     def note(self, name: str, seconds: float) -> None:
-        """Records a value."""
+        """Records the seconds of one view."""
         self.seconds.setdefault(f"{name}, first of all" if self.first else name, []).append(seconds)
 
     @contextmanager

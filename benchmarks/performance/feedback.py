@@ -60,7 +60,7 @@ class World:
 
 
 def timed(call: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
-    """Returns milliseconds."""
+    """Returns the milliseconds of a call."""
     began = clock()
     call()
     return 1000 * (clock() - began)
@@ -82,7 +82,7 @@ def pairs(world: World, requests: int, queries: int, fitted: bool) -> dict[str, 
     for at, (vector, text) in enumerate(zip(vectors, texts, strict=True)):
         for which in (0, 1) if at % 2 else (1, 0):
             index = (plain, known)[which]
-            index.recall(vector, K, text=text)  # both indexes have their cached words now
+            index.recall(vector, K, text=text)  # now both indexes have cached their words
             both[at, which] = timed(lambda i=index, v=vector, t=text: i.recall(v, K, text=t), time.thread_time)
     ratios = np.sort(both[:, 1] / both[:, 0])
     return {

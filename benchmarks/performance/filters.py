@@ -129,7 +129,7 @@ class Sides:
 
     Args:
         world: the stored memories.
-        backend: of this library.
+        backend: backend of this library's index.
         random: draws the writes.
     """
 

@@ -20,7 +20,7 @@ class Rows:
     Attributes:
         vectors: (n, dim).
         ids: distinct.
-        texts: of some words.
+        texts: random words.
         metadatas: two numbers each.
     """
 
@@ -62,9 +62,9 @@ class World:
     """Rows of random vectors with a text of nine words, and questions.
 
     Args:
-        count: rows.
-        dim: of the vectors.
-        seed: of everything.
+        count: number of rows.
+        dim: length of the vectors.
+        seed: seed of all random draws.
     """
 
     def __init__(self, count: int, dim: int, seed: int) -> None:

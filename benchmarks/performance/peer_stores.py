@@ -286,7 +286,7 @@ class LangChainFaiss:
 
 
 def unit(vectors: Float32) -> Float32:
-    """Scales vectors to unit length."""
+    """Returns the vectors at unit length."""
     scaled: Float32 = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return scaled
 

@@ -20,11 +20,11 @@ class Worker:
     """Executes commands, and reports their cost.
 
     Args:
-        name: of the store.
-        folder: of the store.
+        name: name of the store.
+        folder: folder of the store's files.
         count: number of rows to add in batches, and again of rows to add one by one.
-        dim: of the vectors.
-        seed: of the rows and questions.
+        dim: length of the vectors.
+        seed: seed of the rows and questions.
     """
 
     def __init__(self, name: str, folder: Path, count: int, dim: int, seed: int) -> None:

@@ -33,9 +33,9 @@ class Process:
     """A store in another process.
 
     Args:
-        name: of the store.
+        name: name of the store.
         python: the interpreter where the store is installed.
-        folder: of the store.
+        folder: folder of the store's files.
         about: number of rows, length of the vectors, seed.
         threads: number of threads per library, where it can be set.
     """

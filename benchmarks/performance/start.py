@@ -55,7 +55,7 @@ def seconds_of(arguments: list[str]) -> tuple[float, float]:
 
 
 def fitted(folder: Path, memories: int) -> None:
-    """Fills and fits a small index with texts."""
+    """Writes a small fitted index with texts to a folder."""
     vectors = np.random.default_rng(0).standard_normal((memories, DIM), np.float32)
     ids = [str(row) for row in range(memories)]
     with PredictiveAssociativeIndex.open(folder, dim=DIM) as index:

@@ -48,7 +48,7 @@ class Repository:
     """Files, and the commits that changed them.
 
     Attributes:
-        texts: of each file.
+        texts: text of each file.
         commits: the files of each commit, as positions in ``texts``, in order of time.
         tests: number of commits in the test, the last ones.
     """
@@ -131,7 +131,7 @@ def evidence(repository: Repository, asked: Rows) -> Iterator[tuple[Rows, dict[i
 
 
 def share(scores: Scores) -> Scores:
-    """Divides by the sum."""
+    """Returns the values divided by their sum."""
     return scores / max(scores.sum(), 1e-12)
 
 

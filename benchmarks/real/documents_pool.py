@@ -26,8 +26,8 @@ class Pool:
     """The passages and questions of one file.
 
     Attributes:
-        titles: of the passages.
-        texts: of the passages.
+        titles: titles of the passages.
+        texts: texts of the passages.
         questions: the original texts.
         supporting: positions of the passages that each question needs.
         looks: (N, d) unit embeddings of the texts.

@@ -56,7 +56,7 @@ class Network(Protocol):
 
 
 class Recurrent(GRU4Rec):
-    """GRU4Rec."""
+    """GRU4Rec as a ``Network``."""
 
     def ranked(self, steps: Steps) -> list[Rows]:
         """Returns the best articles after each walk so far, best first, without the current one."""
@@ -69,9 +69,9 @@ class SASRec:
 
     Args:
         factors: size of the embeddings.
-        rate: of Adam.
-        longest: number of last articles that are read.
-        seed: of weights, dropout and order.
+        rate: learning rate of Adam.
+        longest: largest number of last articles in the input.
+        seed: seed of weights, dropout and order.
     """
 
     factors: int = 128

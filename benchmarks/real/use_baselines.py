@@ -68,7 +68,7 @@ def matrix(past: Requests, things: int) -> sparse.csr_array:
 
 
 def scaled(values: Scores) -> Scores:
-    """Divides each row by its largest value."""
+    """Returns each row divided by its largest value."""
     return values / np.maximum(values.max(axis=1, keepdims=True), 1e-9)
 
 

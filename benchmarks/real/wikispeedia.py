@@ -68,7 +68,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Column:
-    """Training experience, and test queries."""
+    """A column of the result table: the training experience, and the test queries."""
 
     name: str
     training: list[Walk]
@@ -312,7 +312,7 @@ def main() -> None:
 
 
 def _turned(table: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-    """Swaps rows and columns."""
+    """Returns the table with rows and columns swapped."""
     names = next(iter(table.values()))
     return {name: {row: values[name] for row, values in table.items()} for name in names}
 

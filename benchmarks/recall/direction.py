@@ -46,7 +46,7 @@ class World:
     """States, (E, L, d); the first ``experienced`` episodes are experience.
 
     Attributes:
-        states: of all episodes.
+        states: the states of all episodes.
         kind: (E, L) the situation of each state; states of one kind are interchangeable.
         experienced: number of episodes.
         stored: whether the steps of the other episodes are memories, too; else they are only cues.

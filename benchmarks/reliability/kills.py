@@ -46,7 +46,7 @@ def campaign(
     Args:
         description: the text of ``--help``.
         run: takes the number of kills, the seed and an empty folder; returns counts and failures.
-        name: of the result.
+        name: name of the result file.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=500)

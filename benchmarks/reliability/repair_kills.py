@@ -91,8 +91,8 @@ class Campaign:
     """Kills, and their results.
 
     Args:
-        folder: for the indexes.
-        seed: of the indexes, and of the moments.
+        folder: an empty folder for the indexes.
+        seed: seed of the indexes, and of the moments of the kills.
     """
 
     def __init__(self, folder: Path, seed: int) -> None:

@@ -66,7 +66,7 @@ class Campaign:
     Args:
         call: the name of the call.
         path: folder of the index; None for one in memory.
-        seed: of everything random.
+        seed: seed of all random draws.
     """
 
     def __init__(self, call: str, path: Path | None, seed: int) -> None:

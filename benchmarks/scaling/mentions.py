@@ -49,7 +49,7 @@ class World:
         ]
 
     def texts(self, count: int) -> list[str]:
-        """Texts that name some of the titles."""
+        """Returns texts that name some of the titles."""
         chances = 1 / np.arange(1, len(self._words) + 1)
         drawn = self._random.choice(len(self._words), (count, WORDS), p=chances / chances.sum())
         named = self._random.integers(0, len(self.titles), (count, NAMED))

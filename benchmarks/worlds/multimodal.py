@@ -175,7 +175,7 @@ def build(seed: int, episodes: int = 120, length: int = 40, events: int = 0) -> 
     """Draws the events.
 
     Args:
-        seed: of the episodes. Objects and rooms look the same for every seed.
+        seed: seed of the episodes. Objects and rooms look the same for every seed.
         episodes: number of episodes.
         length: states per episode.
         events: number of episodes, from the first on, with a one-off event in their middle third.

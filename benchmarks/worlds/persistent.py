@@ -76,7 +76,7 @@ def build(
     """Builds a world.
 
     Args:
-        seed: of the random generator.
+        seed: seed of the random generator.
         episodes: number of episodes; each has one entity, so that an entity occurs ``episodes / entities`` times.
         entities: number of entities.
         hubs: number of hubs.
