@@ -9,7 +9,7 @@ class PAMError(Exception):
     """The base class. The message says what was given, what was expected, and how to fix it.
 
     Args:
-        got: what was given, or what happened.
+        got: the invalid input, or the event.
         expected: a description of valid input.
         fix: what the caller can do about it.
     """

@@ -91,7 +91,7 @@ class Validation:
     """The results of each source and of the mixture on questions that were not used to fit the weights.
 
     Attributes:
-        worths: one for each kind of question and source; empty if there was too little experience to hold out.
+        worths: one result for each kind of question and source; empty if there was too little experience to hold out.
     """
 
     worths: tuple[Worth, ...] = ()
@@ -121,7 +121,7 @@ class Evaluation:
     """Ranking metrics over a set of questions.
 
     Attributes:
-        metrics: by name, for example "recall@5", "mrr@20" and "ndcg@10".
+        metrics: the metrics by name, for example "recall@5", "mrr@20" and "ndcg@10".
         per_question: (Q,) the value of each question, by the same names, for paired comparisons of two methods.
     """
 

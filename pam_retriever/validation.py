@@ -51,10 +51,10 @@ def read_ids(
     """Returns the ids for a call that takes ids or a filter; an empty list if it got a filter.
 
     Args:
-        ids: one, or several.
+        ids: one id, or several.
         where: a filter, instead of ids.
         call: name of the call.
-        empty_filter: what the call does with ``where={}``.
+        empty_filter: the effect of ``where={}`` in the call, for the message.
 
     Raises:
         InvalidInput: neither ids nor a filter are given, or both; or a value cannot be an id.

@@ -29,7 +29,7 @@ class WholeIndex(Generic[Tenant]):
         open: opens a folder; the second argument is ``read_only``.
 
     Attributes:
-        index: None before the first vector.
+        index: the index; None before the first vector.
         making: a lock, held while the index is created.
 
     Raises:

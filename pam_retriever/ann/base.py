@@ -47,7 +47,7 @@ class AnnIndex(Protocol):
 
         Args:
             queries: (Q, width).
-            k: at least 1.
+            k: number of rows per query, at least 1.
             allowed: sorted rows to choose from; None for all.
 
         Returns:

@@ -21,7 +21,7 @@ def check_read(index: Any, made: Any, rows: Int64) -> None:
     """Raises ValueError unless an index has the kind of ``made``, each place once, and edges only between places.
 
     Args:
-        index: as FAISS read it.
+        index: the index that FAISS read.
         made: an empty index of the kind that was saved.
         rows: (n,) the row at each place.
     """

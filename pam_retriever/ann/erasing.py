@@ -14,7 +14,7 @@ def erase_codes(index: Any, alive: Bools) -> None:
 
     Args:
         index: a compressed flat, HNSW or IVF index.
-        alive: (n,) by place.
+        alive: (n,) mask of the places to keep.
     """
     import faiss
 

@@ -26,7 +26,7 @@ class Choice:
     Attributes:
         kind: "flat", "hnsw" or "ivf".
         code: "fp16", "sq8" or "pq"; "" keeps float32 keys in memory.
-        factory: the same as a string for FAISS's index factory.
+        factory: kind and code as a string for FAISS's index factory.
         cells: number of cells of an inverted file.
         reason: the reason for the choice, in words.
     """

@@ -48,7 +48,7 @@ def check_graph(index: Any, made: Any, rows: Int64) -> None:
     """Raises ValueError unless the edges of an HNSW index, which FAISS read, lead to its places.
 
     Args:
-        index: as FAISS read it.
+        index: the index that FAISS read.
         made: an empty index of the same kind.
         rows: (n,) the row at each place.
     """

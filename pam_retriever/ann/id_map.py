@@ -16,7 +16,7 @@ class IdMap:
         rows: (n,) the row at each place, -1 for a removed row.
 
     Attributes:
-        rows: the same.
+        rows: (n,) the row at each place, -1 for a removed row; updated by every change.
         dead: number of removed places.
     """
 

@@ -35,7 +35,7 @@ def scan(
         queries: (Q, width).
         blocks: (n, part of the width) each, the numbers of the keys from the first to the last.
         rows: (n,) the rows of the keys.
-        k: at least 1, and at most n, or as many as there are ``places``.
+        k: number of rows per query, from 1 to the number of keys to search.
         places: (m,) rising, the keys to search; None for all.
 
     Returns:

@@ -23,7 +23,7 @@ from pam_retriever.ann.base import chunks
 from pam_retriever.errors import StorageError
 from pam_retriever.types import Float32, Int64
 
-GROWTH, SMALLEST = 1.5, 4_096  # keys
+GROWTH, SMALLEST = 1.5, 4_096  # growth factor of the file, and smallest capacity in keys
 IN_A_ROW = 1_000  # from this many keys on, consecutive keys are read as one block
 
 

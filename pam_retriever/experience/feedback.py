@@ -17,7 +17,7 @@ from pam_retriever.validation import check_id, check_ids, check_metadatas, check
 
 Used = Sequence[str] | Mapping[str, float]
 MIXTURE = "mixture"  # the setting with the weights of the evidence
-POPULARITY = "popularity"  # the setting with the bound on popularity:
+POPULARITY = "popularity"  # the setting with the bound on popularity
 WRITER = "session"  # the default metadata key for the author of a request
 MOST_OF_ONE = 3.0  # the default bound on the uses that one author adds to the popularity of a memory
 
@@ -88,7 +88,7 @@ class PastRequests:
         request: (E,) position of a request, rising.
         rows: (E,) a memory that served it, or did not.
         weights: (E,) the weight of this memory; below 0 if it did not help.
-        writers: n, the author of each; None for none.
+        writers: the author of each of the n requests; None for no author.
     """
 
     vectors: Float32

@@ -17,7 +17,7 @@ from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.experience.weighting import LinkWeights, above_chance
 from pam_retriever.types import Bools, Direction, Familiarity, Float32, Int64, Times
 
-FAN_OUT = 64  # number of links of a memory that are followed, the strongest
+FAN_OUT = 64  # number of the strongest links of a memory that are followed
 LEAST = 1e-4  # smaller shares of the mass are not followed
 TAIL = 4_096  # number of newest steps that are sorted separately
 MOST_OCCURRENCES = 8  # latest occurrences of a memory that "around" reads

@@ -23,7 +23,7 @@ from pam_retriever.types import Float32
 from pam_retriever.validation import check_id, check_metadatas, check_texts, check_vectors
 
 BATCH = 1_000  # events that are read, embedded and stored together
-NAME_BYTES = 10  # of the digest that is the id of an event without one
+NAME_BYTES = 10  # length of the digest that is the id of an event without an id
 STANDARD_INPUT = Path("-")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from pam_retriever.errors import InvalidInput, MissingExtra
 from pam_retriever.types import Trajectory
 
-BATCH = 10_000  # rows
+BATCH = 10_000  # rows in memory at once
 
 
 class Arrow(Protocol):

@@ -37,7 +37,7 @@ def strengths(steps: Steps, memories: int, now: float, half_life: float | None) 
         steps: all steps.
         memories: M.
         now: the time from which ages are counted.
-        half_life: None for no decay.
+        half_life: the half-life of the strength; None for no decay.
     """
     weights = steps.salience if half_life is None else steps.salience * fading(steps.times, now, half_life)
     found = np.bincount(steps.experience.states, weights=weights, minlength=memories)

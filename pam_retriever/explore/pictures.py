@@ -18,8 +18,8 @@ from pam_retriever.validation import check_count
 
 MOST_HOPS, MOST_NODES, FAN_OUT = 3, 60, 6
 MOST_POINTS = 100_000
-COLOURS = 10  # values of a field that get a colour each
-SHADES = 256  # for fields with an order
+COLOURS = 10  # number of values of a field that get a separate colour
+SHADES = 256  # number of shades for a field with an order
 NONE = -1  # the group of a point without a value
 KEPT = 4  # pictures in the cache
 

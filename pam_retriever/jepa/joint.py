@@ -44,7 +44,7 @@ class JointConfig:
         weight_decay: the weight decay of AdamW.
         gradient_clip: largest gradient norm.
         momentum: the momentum of the target encoder. With None the encoder itself computes the targets.
-        final_momentum: at the end, reached linearly; None for constant momentum.
+        final_momentum: the momentum at the end, reached linearly; None for constant momentum.
         stop_gradient: whether targets are constants. If not, the encoder gets gradients through them, even if the
             target encoder computes their values.
         outward: weight of the outward loss.
@@ -53,7 +53,7 @@ class JointConfig:
         horizon: number of steps that the outward predictor is unrolled.
         drop: probability that a modality is dropped from the input, so that the encoder learns to handle missing ones.
         temperature: the temperature of the inward loss at the start; it falls along a cosine to ``final_temperature``.
-        final_temperature: at the end.
+        final_temperature: the temperature at the end.
         hidden: width of the inward predictor.
     """
 
@@ -117,8 +117,8 @@ class JointTrainer:
 
     Args:
         encoder: the encoder to train. The target copies all its weights, so none may be frozen.
-        outward: None creates one without actions.
-        inward: None creates one.
+        outward: the outward predictor; None creates one without actions.
+        inward: the inward predictor; None creates one.
         config: the settings.
 
     Attributes:

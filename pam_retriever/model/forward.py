@@ -17,7 +17,7 @@ from pam_retriever.types import Float32
 
 BATCH = 1_024  # vectors per forward pass
 CHUNK = 32_768  # numbers of a layer that stay in the cache while GELU is computed
-NORM_EPSILON = 1e-5  # of the layer normalisation
+NORM_EPSILON = 1e-5  # added to the variance in the layer normalisation
 SILENT = 0.5  # squared length below which an output has no direction
 # erfc(z) = exp(-z^2) (a1 t + ... + a7 t^7), t = 1 / (1 + p z), z >= 0: the form of Hastings (1955), with coefficients
 # fitted so that GELU is 1e-9 off before float32 rounds it

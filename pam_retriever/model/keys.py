@@ -25,7 +25,7 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Float32
 
 Mode = Literal["association", "similarity", "specific", "hybrid"]
-LEAST = 1e-37  # below the length of any vector whose squares float32 holds
+LEAST = 1e-37  # smaller than the length of any vector whose squares float32 can represent
 
 
 @dataclass(frozen=True)

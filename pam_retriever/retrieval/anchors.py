@@ -31,7 +31,7 @@ class Told:
         rows: (n,) the memories that have dates, sorted.
         times: (n,) seconds since 1970.
         named: the periods that their texts name, by row.
-        placed: the same, by position in ``rows``.
+        placed: the named periods, by position in ``rows``.
     """
 
     rows: Int64

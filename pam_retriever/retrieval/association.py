@@ -46,9 +46,9 @@ from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.store.view import View
 from pam_retriever.types import Bools, Calibration, Float32, Int64, ScoringWeights
 
-POOLED = 4  # candidates per hit
+POOLED = 4  # number of candidates per hit
 UNEXPERIENCED = 3.0  # factor for the share of a memory without experience (docs/how/training.md)
-EPISODIC = 4  # most links, in windows, of a cue that was experienced once or twice
+EPISODIC = 4  # a cue with at most this many linked memories per window was experienced once or twice
 PAIRS_AT_ONCE = 16_384  # pairs whose keys are fetched at once
 
 # the sources by name, and the parts below that each consists of

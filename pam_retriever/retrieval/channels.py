@@ -15,7 +15,7 @@ from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
 SPECIFIC_POOL = 100  # candidates for "specific", and at least ten per hit
-POOLED, DIRECTED_POOL = 4, 64  # the same for a direction, which discards some candidates
+POOLED, DIRECTED_POOL = 4, 64  # candidates per hit, and their least number, for a direction, which discards some
 FIRST_RANGE = 64  # number of hits with which an epsilon-ball search starts
 
 

@@ -28,7 +28,7 @@ STANDS_OUT, STANDS_OUT_WIDTH = 0.2, 0.03
 # minimum gap of the nearest memory to the second one, in units of the gaps of the next, for a noisy copy
 COMPARED = 17
 AHEAD, AHEAD_WIDTH = 0.5, 0.1
-SAME = 0.9999  # cosine from which a query equals the stored memory
+SAME = 0.9999  # from this cosine on, a query equals the stored memory
 FOR_WORDS = 100  # memories looked up for a question in words, which hybrid recall takes as candidates
 RECOGNISED = 0.1  # a memory with a smaller weight does not contribute its experience to the cue
 
@@ -46,7 +46,7 @@ class Cues:
         weights: the weight of each of these.
         trust: (Q,) the probability that the query is a noisy copy of a memory.
         one_of: (Q,) the probability that it is a noisy copy of any of ``rows``.
-        stands_out: (Q,) the same probability by a stricter test, for questions in words.
+        stands_out: (Q,) the probability ``trust`` by a stricter test, for questions in words.
         own: (Q,) the row of a query that is a stored memory, which is not an answer; -1 for none.
         near: (Q, 64 or more) the memories most similar to the queries as given, padded with -1; (Q, 0) if they were not
             looked up.

@@ -19,7 +19,7 @@ from pam_retriever.retrieval.cues import Cues
 from pam_retriever.store.database import Database
 from pam_retriever.types import Time
 
-FIRST_POOL = 4  # times k: number of hits in the first look-up of a recall with decay
+FIRST_POOL = 4  # hits in the first look-up of a recall with decay, as a factor of k
 
 
 @dataclass(frozen=True)

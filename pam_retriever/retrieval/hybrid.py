@@ -34,11 +34,11 @@ LEXICAL, LABEL = 0.5, 0.15
 MENTIONS = 1.6  # weight of mentions, chosen on half of the questions of three sets (benchmarks/real/documents.py)
 TIME = 0.4  # weight of the times in a question, added to the other scores, which end near 1 (benchmarks/real/times.py)
 SMOOTHING = 0.3  # weight of the mean score of the neighbours
-WINDOW = 2  # positions: distance to a neighbour, for scores and for words
+WINDOW = 2  # largest distance to a neighbour in positions, for scores and for words
 SOURCES = ("words", "labels", "similarity", "association", "mentions", "neighbours", "times")
 Directed = Callable[[Int64, Float32], Float32]
 THEN = 30  # candidates by similarity, and by words, among the memories of a time that a question names
-CANDIDATES = FOR_WORDS  # per source, and at least the number of hits
+CANDIDATES = FOR_WORDS  # number of candidates per source, and at least the number of hits
 
 
 class HybridScorer:

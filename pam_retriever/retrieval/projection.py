@@ -24,7 +24,7 @@ class Projection:
     """Memories as points of a plane.
 
     Attributes:
-        ids: n of them, in the order of adding.
+        ids: n ids, in the order of adding.
         points: (n, 2) float32.
         sessions: (n,) the first trajectory of each, numbered from 0 in the order of arrival; -1 for none.
         values: the value of a metadata key in each, None without one; empty if no key was given.

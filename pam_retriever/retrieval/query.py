@@ -43,7 +43,7 @@ class RecallSettings:
 
     Attributes:
         k: number of hits; None for all that reach ``min_score``.
-        mode: one of ``MODES``; None to choose it by whether there is a text.
+        mode: one of ``MODES``; None for "hybrid" or "association", with or without a text.
         channels: weights from the caller; None for the weights of the mode.
         hops: number of hops, and their settings.
         min_score: smallest score.

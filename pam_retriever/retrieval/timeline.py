@@ -34,7 +34,7 @@ class Heard:
 
     Attributes:
         rows: (n,) the memories with dates, sorted.
-        scores: (n,) at least 0; see ``time_scores``.
+        scores: (n,) their scores, at least 0; see ``time_scores``.
     """
 
     rows: Int64
@@ -61,7 +61,7 @@ class Known:
         stored: the memories with dates.
         read: the memories whose texts were parsed.
         named: the periods that these texts contain, by row.
-        placed: the same, by position in ``read``.
+        placed: the named periods, by position in ``read``.
     """
 
     version: tuple[int, int]

@@ -41,8 +41,8 @@ from pam_retriever.types import Bools, Float32, Int64, ScoringWeights
 SAMPLE_CUES, SAMPLE_MEMORIES = 200, 10_000
 MOST_MEMORIES = 50_000  # size of the sample for the confidence
 HIDDEN = 2.0  # weight of a cue that training left out completely, as a memory that is added after a fit
-LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 200.0  # of a channel
-RIDGE = 0.25  # of the confidence, where a cue counts as one observation: its hits are not independent
+LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 200.0  # bounds of the weight of a channel
+RIDGE = 0.25  # ridge of the confidence; all hits of a cue count as one observation, because they are dependent
 
 
 @dataclass(frozen=True)

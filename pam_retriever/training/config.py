@@ -13,8 +13,8 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Familiarity
 from pam_retriever.validation import check_count, check_finite, check_flag, check_positive, check_seed, check_whole
 
-PASSES, MOST_PASSES = 16, 40  # over each memory; small data need more, up to the second number
-STEPS, FEWEST_STEPS = 400, 60  # this many steps need no more passes than that
+PASSES, MOST_PASSES = 16, 40  # passes over each memory; small data need more, up to the second number
+STEPS, FEWEST_STEPS = 400, 60  # small data get more passes, up to the first number of steps and at least to the second
 LARGEST_BATCH, SMALLEST_BATCH = 1_000, 256
 MEMORIES, WIDTH, GROWTH = 50_000, 5_120, 0.6  # the width for this many memories, and the power of their number in it
 WIDEST, NARROWEST = 16_384, 256
@@ -88,7 +88,7 @@ class FitConfig:
         holdout: share of the memories (at most 200) that are no cues in the first nine tenths of the training. They
             calibrate the channels for cues that training never saw.
         learning_rate: the peak; it falls along a cosine to ``final_learning_rate``. 6e-3 suits residual layers.
-        final_learning_rate: at the end.
+        final_learning_rate: the learning rate at the end.
         code_learning_rate: the peak for the codes in batches of 1,000; it falls with the square root of the batch size.
             At a higher rate codes end far from their start values, which are near to the memories around them. Then an
             inverted file (IVF) finds fewer of them.

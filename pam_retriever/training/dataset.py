@@ -48,7 +48,7 @@ class Gathered:
         rows: (n,) sorted, of the stored memories, which come first.
         places: positions of the memories by id.
         experience: the steps, as positions of memories.
-        fresh: (S,) which steps are new.
+        fresh: (S,) mask of new steps.
     """
 
     vectors: Float32

@@ -14,7 +14,7 @@ from pam_retriever.model.keys import unit
 from pam_retriever.types import Bools, Float32, Int64
 
 SPEED = 5.0  # a row moves by this many times the learning rate, relative to its length
-APART = 0.01  # noise per dimension on the random directions
+APART = 0.01  # standard deviation of the noise on each random direction
 FORGETS = 0.9  # decay of the mean square gradient of a row
 
 
@@ -64,7 +64,7 @@ class EmbeddingTable:
         Args:
             rows: (M,) the rows of the memories in the table.
             vectors: (M, d) the vectors of the memories.
-            associations: which memories were experienced together.
+            associations: the pairs of memories that were experienced together.
             seed: the seed of the directions.
             without: (M,) mask of memories that get no embedding; None for only those without associates.
         """

@@ -15,8 +15,8 @@ from pam_retriever.training.objectives import JointObjective, Objective
 from pam_retriever.training.shards import HOLDOUT, SEEN, UNSEEN, Shard, Shards
 from pam_retriever.types import Bools, Calibration, Float32, Int64, ScoringWeights
 
-MOST, FEWEST = 200, 8  # number of memories that are held out
-ENDS = 0.9  # of the training; the held-out memories are learnt after that
+MOST, FEWEST = 200, 8  # largest number of held-out memories; with fewer than the second number, none are held out
+ENDS = 0.9  # share of the training after which the held-out memories are learnt
 
 
 class Holdout:

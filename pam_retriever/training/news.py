@@ -17,7 +17,7 @@ from pam_retriever.training.dataset import check_known, read_groups
 from pam_retriever.types import FitReport
 from pam_retriever.validation import check_flag
 
-STORED_AT_ONCE = 50_000  # states per call, for a stream
+STORED_AT_ONCE = 50_000  # states of a stream that are stored at once
 NOTHING_NEW = "nothing new"
 
 

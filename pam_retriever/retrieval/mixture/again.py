@@ -24,7 +24,7 @@ class AskedAgain:
     """
 
     name, features = "asked again", ("asked_again",)
-    WIDTH = 30.0  # of the kernel exp(WIDTH * (cosine - 1))
+    WIDTH = 30.0  # width of the kernel exp(WIDTH * (cosine - 1))
     LEAST = 0.01  # smaller weights are dropped
 
     def __init__(self, log: RequestLog) -> None:

@@ -20,7 +20,7 @@ from pam_retriever.store.view import View
 from pam_retriever.types import Direction, Float32, Int64
 
 NAMES = ("title", "name", "path")  # metadata keys that hold the name of a memory
-LONGEST_NAME = 200  # characters; a longer first line is not a name
+LONGEST_NAME = 200  # a first line of more characters is not a name
 CHARACTERS_A_WORD = 6.0  # converts the length of a text from characters, as stored, to words
 AT_ONCE = 5_000  # memories whose names are read at once
 

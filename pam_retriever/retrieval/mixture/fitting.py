@@ -17,11 +17,11 @@ from pam_retriever.retrieval.mixture.mixture import KINDS, NEVER_USED, Mixture, 
 from pam_retriever.retrieval.mixture.report import mean_interval
 from pam_retriever.types import Bools, Float32, Int64
 
-RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)  # times the variance of a feature
+RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)  # ridges, in units of the variance of a feature
 HARDEST, OTHERS = 32, 32  # candidates of a question in the fit, besides the used memories
 FEWEST = 20  # questions of a kind; with fewer the priors are used
 CALIBRATED = 20  # hits of a question that the calibration sees
-KEPT = (0.75, 1.0)  # steps from the start towards the fit that are tried: the fit may overfit one period of time
+KEPT = (0.75, 1.0)  # tried fractions of the way from the start to the fit, which may overfit one period
 STACKED = 1e-2  # ridge of the two numbers that stack the prior with recall without feedback
 Float64 = np.ndarray
 

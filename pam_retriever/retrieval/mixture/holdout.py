@@ -17,10 +17,10 @@ from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
 from pam_retriever.types import Bools, Float32, Int64
 
 PARTS, SHARE = 3, 0.2  # held-out parts, and the share of experience in each
-QUESTIONS, STORED_CUES = 600, 200  # per part, at most
-HIDDEN = 0.2  # of the used memories, hidden in a copy of every second question
-FULL_BELOW = 512  # memories; for more, the sources propose candidates
-PROPOSALS = 50  # per source
+QUESTIONS, STORED_CUES = 600, 200  # largest number per part
+HIDDEN = 0.2  # share of the used memories that is hidden in a copy of every second question
+FULL_BELOW = 512  # with more memories, the sources propose candidates
+PROPOSALS = 50  # candidates per source
 BATCH = 64  # questions whose features are in memory at once
 
 
@@ -44,7 +44,7 @@ class History:
         uses: the memories that each request used.
         stored: every memory as a cue; its length is the number of memories.
         timed: whether the requests are in the order of time.
-        writers: n, the author of each; see ``RequestLog``.
+        writers: the author of each of the n requests; see ``RequestLog``.
         most: the most popularity that one author may add.
         texts: n requests in words; None without words.
         nows: n times of the requests, None for the clock; None for the clock for all.

@@ -13,7 +13,7 @@ from pam_retriever.experience.feedback import MOST_OF_ONE
 from pam_retriever.retrieval.mixture.pools import Cues, WordList
 from pam_retriever.types import Float32, Int64
 
-STALE, FEW = 0.1, 100  # inverted lists are rebuilt after this many more requests, as a share and in number
+STALE, FEW = 0.1, 100  # inverted lists are rebuilt after this share plus this number of new requests
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class RequestLog:
         words: n lists of words.
         uses: the memories that each request used.
         size: the number of memories; it may grow.
-        writers: n, the authors: requests of one author add a bounded popularity. None for no author.
+        writers: n authors. Requests of one author add a bounded popularity. None for no author.
         most: the most that one author may add to the popularity of one memory.
     """
 

@@ -16,7 +16,7 @@ from pam_retriever.types import Direction, Float32, Int64
 
 BM25_UNIT = 10.0  # scales BM25 to the order of 1
 PLAIN_UNIT = 10.0  # scales a mean of cosines to the order of 1
-LONG = 5  # number of words; in a longer question each word counts less
+LONG = 5  # in a question of more words, each word counts less
 
 
 class Source(Protocol):

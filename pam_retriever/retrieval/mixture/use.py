@@ -14,8 +14,8 @@ from pam_retriever.retrieval.mixture.sources import Looks, best, by_length, larg
 from pam_retriever.retrieval.mixture.words import BM25, Field
 from pam_retriever.types import Float32, Int64
 
-MOST_EXPECTED = 1.2  # uses by one request; a regression may predict more
-STEPS, EXACT = 40, 1e-14  # of conjugate gradients, and the square of the relative error
+MOST_EXPECTED = 1.2  # bound on the predicted uses by one request; a regression may predict more
+STEPS, EXACT = 40, 1e-14  # most steps of conjugate gradients, and the square of the relative error that ends them
 
 
 class PastUse:
@@ -31,7 +31,7 @@ class PastUse:
 
     name = "requests"
     features = ("dense_10", "dense_50", "lexical_50", "regression", "regression_share")
-    NEIGHBOURS = 192  # of the regression
+    NEIGHBOURS = 192  # number of neighbours in the regression
     DENSE_PART = 0.7  # weight of dense similarity in its kernel; the rest is TF-IDF
     WIDTH = 2.0
     RIDGE = 0.3
@@ -103,7 +103,7 @@ class Profile:
     """
 
     name, features = "profile", ("profile",)
-    USES = 16  # numbers of a mean vector that are read in the time of one use
+    USES = 16  # reading this many numbers of a mean vector takes as long as reading one use
 
     def __init__(self, log: RequestLog) -> None:
         self._log = log
@@ -258,11 +258,11 @@ class UsedTogether:
 
     name = "used together"
     features = ("together", "together_recently", "together_2", "together_alike")
-    LATEST = 200  # uses of a memory that are read
+    LATEST = 200  # number of the last uses of a memory that are read
     FIRST_STEP = 20  # memories from which the second step starts
     ALIKE = 10
     HALF_LIFE = 500.0
-    PRIOR = 1.0  # pseudo-uses of every memory without other memories
+    PRIOR = 1.0  # pseudo-count: uses of every memory in which no other memory was used
 
     def __init__(self, log: RequestLog, looks: Looks) -> None:
         self._log, self._looks = log, looks

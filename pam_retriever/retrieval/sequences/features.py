@@ -20,15 +20,15 @@ from pam_retriever.retrieval.sequences.steps import LastSteps
 from pam_retriever.retrieval.sequences.transitions import Found, Occurrences
 from pam_retriever.types import Bools, Float32, Float64, Int64
 
-FULL_BELOW = 512  # memories; for more, the evidence proposes candidates
-PROPOSED = 80  # by each source
+FULL_BELOW = 512  # with more memories, the evidence proposes candidates
+PROPOSED = 80  # number of candidates that each source proposes
 ALIKE, ALIKE_WIDTH, LOOKED_UP = 12, 0.1, 48  # experienced memories that look like the newest step
 UNSEEN = 0.1  # assumed number of occurrences of a memory that was never experienced
 FADING = 0.6  # factor per earlier step, in the mean of the last steps
 STEPS_IN_MEAN = 3
 THROUGH, ONWARD_OF = 20, 200  # memories of a second step, and occurrences of each that are read
 
-CAME_WIDTH = 0.1  # of the kernel around each memory that came next
+CAME_WIDTH = 0.1  # width of the kernel around each memory that came next
 HIDDEN = 0.2  # share of the memories that ``fit`` hides; with this share of unexperienced memories, ``coverage`` is 0
 CONTENT = ("like_last", "like_steps", "like_change", "like_expected", "like_came")
 # sources whose strongest memories are candidates; the other sources cover the same memories

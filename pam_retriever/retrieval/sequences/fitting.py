@@ -21,9 +21,9 @@ from pam_retriever.retrieval.sequences.mixture import KINDS, NextMixture
 from pam_retriever.retrieval.sequences.steps import LONGEST, LastSteps
 from pam_retriever.types import Bools, Float32, Float64, Int64, Times
 
-HELD_OUT = 0.2  # of all steps, the last ones
-ENOUGH, MOST_HELD_OUT = 200, 0.5  # more than ``HELD_OUT`` until there are this many moments, and the largest share
-WHOLE = 0.5  # of the held-out part; a longer trajectory is cut
+HELD_OUT = 0.2  # share of all steps that is held out: the last steps
+ENOUGH, MOST_HELD_OUT = 200, 0.5  # wanted number of held-out moments, and the largest share for it
+WHOLE = 0.5  # a trajectory longer than this share of the held-out part is cut
 QUESTIONS = 2_000
 LARGE, FEWER = 20_000, 400  # with more memories each question takes longer, so fewer are asked, at least this many
 AT_ONCE = 20  # most simultaneous steps; if more share a time, the time is coarse, and their order counts

@@ -9,7 +9,7 @@ from pam_retriever.retrieval.sequences.steps import LastSteps
 from pam_retriever.types import Float64, Int64
 
 RECENT = 3_000  # number of the last steps of all experience
-HALF_LIVES = (500.0, 150.0, 50.0, 15.0, 5.0)  # in steps
+HALF_LIVES = (500.0, 150.0, 50.0, 15.0, 5.0)  # half-lives in steps
 FEATURES = tuple(f"recent_{round(life)}" for life in HALF_LIVES)
 
 

@@ -20,7 +20,7 @@ from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Hits, Int64
 
 OTHERS = 5  # memories reported in ``Hit.others``
-AT_ONCE = 128  # questions
+AT_ONCE = 128  # questions that are scored at once
 
 
 @dataclass(frozen=True)
