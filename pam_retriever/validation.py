@@ -41,7 +41,7 @@ def check_id(id: Any, where: str) -> str:
         raise InvalidInput(f"Got the id {id!r} ({type(id).__name__}) in {where}.", "a non-empty string", "Use str(id).")
     check_size(id, MAX_ID_BYTES, f"The id {id[:60]!r}… in {where}")
     if "\x00" in id:
-        raise InvalidInput(f"The id {id!r} in {where} holds a NUL character.", "text without", "Remove it.")
+        raise InvalidInput(f"The id {id!r} in {where} holds a NUL character.", "no NUL", "Remove it.")
     return check_text(id, where)
 
 
@@ -296,7 +296,7 @@ def _metadata_json(metadata: Metadata, at: int) -> str:
         check_size(stored, MAX_METADATA_BYTES, f"metadatas[{at}]")
         check_depth(stored, f"metadatas[{at}]")
         if NUL.search(stored):  # SQLite's JSON functions end a string at NUL
-            raise InvalidInput(f"metadatas[{at}] holds a NUL character.", "text without", "Remove it.")
+            raise InvalidInput(f"metadatas[{at}] holds a NUL character.", "no NUL", "Remove it.")
         return stored
     except (TypeError, ValueError, RecursionError) as error:
         if isinstance(error, InvalidInput):

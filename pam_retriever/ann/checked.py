@@ -52,7 +52,7 @@ def _check_cells(index: Any, rows: Int64) -> None:
     lists = index.invlists
     sizes = [lists.list_size(cell) for cell in range(index.nlist)]
     if lists.nlist != index.nlist or lists.code_size not in (index.code_size, IN_BLOCKS) or sum(sizes) > index.ntotal:
-        raise ValueError("the cells have another number of places")
+        raise ValueError("the number of places in the cells differs")
     cells = [faiss.rev_swig_ptr(lists.get_ids(cell), size).copy() for cell, size in enumerate(sizes) if size]
     places = np.concatenate([np.empty(0, np.int64), *cells])
     if places.min(initial=0) < 0 or places.max(initial=-1) >= index.ntotal:

@@ -65,7 +65,7 @@ def check_graph(index: Any, made: Any, rows: Int64) -> None:
     _check(graph, starts)
     offsets = np.concatenate([[0], np.cumsum(starts[graph.levels])])
     if not np.array_equal(faiss.vector_to_array(hnsw.offsets), offsets) or hnsw.max_level != graph.levels.max() - 1:
-        raise ValueError("the neighbours of a place begin elsewhere")
+        raise ValueError("the neighbours of a place begin at another position")
 
 
 def _starts(index: Any) -> Int64:

@@ -176,7 +176,7 @@ class EventLog:
                 dated = dated and (asks or read_date(batch.metadatas[at].get(self._fields.time)) is not None)
             counts[asks] += len(batch)
         if first is None:
-            raise InvalidInput(f"{self.name} holds no events.", "one JSON object a line", "Check the file.")
+            raise InvalidInput(f"{self.name} holds no events.", "one JSON object per line", "Check the file.")
         timed = first.timed and counts[False] > 0
         return Contents(counts[False], counts[True], first.dim, timed, dated and timed)
 

@@ -75,7 +75,7 @@ def read_trajectories(trajectories: Iterable[TrajectoryLike], dim: int) -> list[
     names = [episode.id for episode in episodes]
     if len(set(names)) < len(names):
         twice = Counter(names).most_common(1)[0][0]
-        raise InvalidInput(f"Got two trajectories with the id {twice!r}.", "an id of its own for each", "Rename one.")
+        raise InvalidInput(f"Got two trajectories with the id {twice!r}.", "distinct ids", "Rename one.")
     return episodes
 
 
@@ -90,7 +90,7 @@ def read_in_batches(trajectories: Iterable[TrajectoryLike], dim: int, states: in
     for at, trajectory in enumerate(trajectories):
         episode = _read(trajectory, f"trajectory {at}", dim)
         if episode.id in episodes:
-            raise InvalidInput(f"Got two trajectories with the id {episode.id!r}.", "an id each", "Rename one.")
+            raise InvalidInput(f"Got two trajectories with the id {episode.id!r}.", "distinct ids", "Rename one.")
         episodes[episode.id] = episode
         waiting += len(episode.ids)
         if waiting >= states:
@@ -163,7 +163,7 @@ def _times(given: Sequence[Time] | None, length: int, name: str) -> tuple[tuple[
     try:
         times = list(given)
     except TypeError as error:
-        raise InvalidInput(f"The timestamps of {name}: {error}.", "a list of times", "Give one a state.") from error
+        raise InvalidInput(f"The timestamps of {name}: {error}.", "a list of times", "Give one per state.") from error
     dated = {isinstance(time, date) for time in times}
     if len(dated) == 2:
         raise InvalidInput(f"The timestamps of {name} are in part dates.", "all of one kind", "Convert the others.")
@@ -180,7 +180,7 @@ def _numbers(given: Sequence[float] | None, length: int, name: str, what: str) -
     if len(numbers) != length or not all(map(math.isfinite, numbers)):
         raise InvalidInput(
             f"The {what} of {name} are {len(numbers)} for {length} states, finite: {all(map(math.isfinite, numbers))}.",
-            "one finite number a state",
+            "one finite number per state",
             f"Give {length} of them, or None.",
         )
     return numbers

@@ -27,7 +27,7 @@ PARTS = ("weights", "mixture", "calibration", "appearance", "background")
 
 @lru_cache(maxsize=64)  # every query needs the weights of its index
 def channels_of(regime: ScoringWeights) -> Channels:
-    """Returns the weights of a calibration by name."""
+    """Returns the channel weights of a calibration as ``Channels``."""
     return Channels(**dict(zip(CHANNELS, regime.weights, strict=True)))
 
 

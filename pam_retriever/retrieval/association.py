@@ -51,7 +51,7 @@ UNEXPERIENCED = 3.0  # factor for the share of a memory without experience (docs
 EPISODIC = 4  # a cue with at most this many linked memories per window was experienced once or twice
 PAIRS_AT_ONCE = 16_384  # pairs whose keys are fetched at once
 
-# the sources by name, and the parts below that each consists of
+# the sources by name; each consists of some of the parts below
 SOURCES = {
     "experience": (1,),
     "prediction": (0,),

@@ -86,7 +86,7 @@ class Timeline:
         self._missed = False
 
     def periods(self, text: str, now: datetime | None, visible: Rows | None = None) -> list[Period]:
-        """Returns the periods in a question, or else the one before or after an event; none if no memory has a date."""
+        """Returns the periods in a question, or the period before or after an event; none if no memory has a date."""
         known = self._now()
         if not len(known.stored.rows):
             return []

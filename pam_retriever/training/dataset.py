@@ -69,7 +69,7 @@ def gather(
     """Gathers stored and new episodes into one training set; writes nothing.
 
     An episode replaces the stored trajectory with the same id. If it begins with the steps of the stored one, only the
-    later steps are new; else all are.
+    later steps are new; otherwise all steps are new.
 
     Args:
         database: the database with the stored episodes.

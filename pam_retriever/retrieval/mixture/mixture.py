@@ -156,7 +156,7 @@ class Mixture:
         if weights.shape != (len(KINDS), len(features)):
             raise InvalidInput(
                 f"Got weights of shape {weights.shape} for {len(features)} features.",
-                "one a kind and feature",
+                "one per kind and feature",
                 "Fit again.",
             )
         return cls(features, weights, calibration)

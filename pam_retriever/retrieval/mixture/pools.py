@@ -107,7 +107,7 @@ class Pools:
 
     @cached_property
     def visible(self) -> Float32:
-        """(P,) 0 for hidden pairs, else 1."""
+        """The factor (P,) of each pair: 0 if it is hidden, else 1."""
         if self.hidden is None:
             return np.ones(len(self), np.float32)
         return (~self.hidden).astype(np.float32)

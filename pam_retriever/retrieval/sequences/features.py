@@ -100,7 +100,7 @@ class NextEvidence:
     Args:
         graph: the graph of the experience.
         similar: the vectors of the memories.
-        few: sorted rows of all allowed memories, if they are so few that all are candidates; else None.
+        few: sorted rows of all allowed memories, if there are few enough to make all candidates; else None.
         allowed: sorted rows of the memories that may be answers and evidence; None for all.
         history: (S,) the memories of the stored steps, the newest last; None for the last steps of the graph.
     """

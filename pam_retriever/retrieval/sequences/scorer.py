@@ -72,7 +72,7 @@ def next_hits(
 
 
 def _few(view: View, allowed: Rows | None) -> Int64 | None:
-    """Returns all allowed memories, if they are so few that each is a candidate; else None."""
+    """Returns all allowed memories, if there are few enough to make each a candidate; else None."""
     if allowed is not None:
         return np.asarray(allowed) if len(allowed) <= FULL_BELOW else None
     return view.database.memories.rows() if len(view.similar) <= FULL_BELOW else None
