@@ -193,7 +193,7 @@ def _add_model(command: argparse.ArgumentParser) -> None:
 
 
 def _to_read(parsed: argparse.Namespace) -> AbstractContextManager[PredictiveAssociativeIndex]:
-    """Opens an index, or the given tenant, for reading. A writer may have it open, too."""
+    """Opens an index, or the given tenant, for reading. A writer may have it open at the same time."""
     return within(PredictiveAssociativeIndex.open(parsed.index, read_only=True), parsed)
 
 
@@ -201,7 +201,7 @@ def _json_object(given: str) -> dict[str, Any]:
     """Parses a JSON object from the command line.
 
     Raises:
-        ArgumentTypeError: this is no JSON object.
+        ArgumentTypeError: the argument is no JSON object.
     """
     try:
         read = json.loads(given)
@@ -213,7 +213,7 @@ def _json_object(given: str) -> dict[str, Any]:
 
 
 def _model(parsed: argparse.Namespace, used: str | None) -> str:
-    """Returns the requested model, else that of the index, else the default."""
+    """Returns the requested model, else the model of the index, else the default."""
     return parsed.model or (DEFAULT if used in (None, DEFAULT_MODEL) else str(used))
 
 
@@ -223,7 +223,7 @@ def _opened(parsed: argparse.Namespace, dim: int | None) -> Iterator[PredictiveA
 
     Args:
         parsed: the options of the command.
-        dim: of given vectors; None uses the embedder, because there are only texts.
+        dim: dimension of the given vectors; None if there are only texts, which the embedder embeds.
     """
     with _opened_whole(parsed, dim) as whole:
         yield whole if parsed.tenant is None else whole.tenant(parsed.tenant)

@@ -17,7 +17,7 @@ KINDS = {bool: "true or false", int: "number", float: "number", str: "text", lis
 
 
 def describe(index: PredictiveAssociativeIndex, sessions: bool = True) -> Iterator[str]:
-    """Returns lines about learning, metadata fields and, unless they are drawn, sessions."""
+    """Returns lines about the last fit and the metadata fields; with ``sessions`` also about the sessions."""
     yield from _learnt(index)
     if sessions:
         yield from _sessions(index)

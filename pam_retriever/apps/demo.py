@@ -1,4 +1,4 @@
-"""A demonstration on a small synthetic life: hits of similarity, and hits of recall."""
+"""A demonstration on synthetic trajectories through a house: hits of similarity, and hits of recall."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DIM, LENGTH, WINDOW = 64, 100, 5
 
 
 def run(trajectories: int = 200) -> dict[str, float]:
-    """Creates the life, learns from it, and prints the hits of both; returns the figures."""
+    """Creates trajectories, learns from them, and prints hits of similarity and of recall; returns the figures."""
     vectors, rooms, names = live(trajectories)
     count = len(vectors)
     print(f"A life of {count:,} moments in {trajectories} outings through {len(ROOMS)} rooms. Moments in one room")
@@ -58,7 +58,7 @@ def live(trajectories: int, seed: int = 0) -> tuple[Float32, Int64, list[str]]:
     thing_looks *= 1.5 / np.linalg.norm(thing_looks, axis=1, keepdims=True)
     moved = random.random((trajectories, LENGTH)) < 0.2
     visits = random.integers(0, len(ROOMS), (trajectories, LENGTH))
-    # the room of a moment is that of the last move before it
+    # the room of a moment is the room of the last move before it
     last = np.maximum.accumulate(np.where(moved, np.arange(LENGTH), 0), axis=1)
     rooms = np.take_along_axis(visits, last, axis=1).reshape(-1)
     things = random.integers(0, len(THINGS), len(rooms))

@@ -35,10 +35,10 @@ class Counts:
 
 
 def check_options(parsed: argparse.Namespace) -> None:
-    """Refuses options for events or training, which do not apply to documents.
+    """Checks that no option for events or training was given: these do not apply to documents.
 
     Raises:
-        InvalidInput: one was given.
+        InvalidInput: such an option was given.
     """
     given = [one for one in parsed.of_events if getattr(parsed, one.dest) != one.default]
     if given:
@@ -56,9 +56,9 @@ def store_folder(index: PredictiveAssociativeIndex, folder: Path, name: str | No
     continues.
 
     Args:
-        index: with an embedder.
-        folder: of Markdown, plain text, reStructuredText and HTML.
-        name: of the folder in the index; None for the name of the folder.
+        index: an index with an embedder.
+        folder: a folder of Markdown, plain text, reStructuredText and HTML.
+        name: name for the folder in the index; None for the name of the folder.
 
     Raises:
         InvalidInput: a file is not UTF-8; or most of the files that the index has under this name are missing, so that
@@ -89,7 +89,7 @@ def store_folder(index: PredictiveAssociativeIndex, folder: Path, name: str | No
 
 
 def _stored(index: PredictiveAssociativeIndex, name: str) -> dict[str, tuple[object, list[str]]]:
-    """Returns digest and passages of each stored file; no digest if the file was not stored completely."""
+    """Returns digest and passage ids of each stored file; None as digest if the file was not stored completely."""
     found: dict[str, tuple[object, list[str]]] = {}
     for record in index.find({FOLDER: name}):
         digest, ids = found.get(record.metadata["source"], (None, []))

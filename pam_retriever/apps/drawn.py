@@ -68,7 +68,7 @@ def plain(groups: Sequence[tuple[str, Sequence[Bar]]], wide: int) -> Iterator[st
 
 
 def sizes(index: PredictiveAssociativeIndex) -> list[Bar]:
-    """Returns the sizes of the index, and the learnt parts."""
+    """Returns bars of the sizes of the index, and of the learnt parts."""
     held = index.overview()
     learnt = index.last_fit()
     new = max(0, held.requests - (0 if learnt is None else learnt.requests))
@@ -89,7 +89,7 @@ def sessions(held: Sequence[TrajectoryRecord]) -> list[Bar]:
 
 
 def lengths(held: Sequence[TrajectoryRecord]) -> list[Bar]:
-    """Returns the number of sessions by length, in groups that double in length; nothing for a few sessions."""
+    """Returns bars of the numbers of sessions by length, in groups that double in length; none for few sessions."""
     if len(held) <= SHOWN:
         return []
     counted: dict[int, int] = {}

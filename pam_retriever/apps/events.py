@@ -1,4 +1,4 @@
-"""``pam-retriever fit``: stores events of a file as memories, each once, even if the file is read again."""
+"""``pam-retriever fit``: stores each event of a file as one memory, even if the file is read again."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pam_retriever.types import Record
 
 
 class Storing:
-    """Stores the events of a checked file. If it fails, the error says what is stored.
+    """Stores the events of a checked file. If a write fails, the error says which events are stored.
 
     Args:
-        index: to store to.
+        index: the index to store to.
         log: the file.
-        contents: of the file.
+        contents: contents of the file.
         time: key of the time in an event.
 
     Attributes:
         new: number of new memories.
-        changed: number of memories that replaced one with the same id.
+        changed: number of memories that replaced a memory with the same id.
         same: number of memories that were stored already.
         requests: number of stored requests.
     """
@@ -55,7 +55,7 @@ class Storing:
         """Stores events that are new or have changed.
 
         Raises:
-            InvalidInput, UnknownId, StorageError, EmbedderUnavailable: from the index. Earlier batches are stored.
+            InvalidInput, UnknownId, StorageError, EmbedderUnavailable: raised by the index. Earlier batches are stored.
         """
         from tqdm.auto import tqdm
 

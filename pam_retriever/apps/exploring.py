@@ -43,7 +43,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def run(parsed: argparse.Namespace) -> None:
-    """Serves the page until Ctrl-C, or writes the file of --export."""
+    """Serves the page until Ctrl-C, or writes it to the file of --export."""
     from pam_retriever.explore import Source, explore  # other commands start without a server
 
     if parsed.query is not None and parsed.id is not None:
@@ -87,7 +87,7 @@ def _to_write(folder: Path, model: TextModel | None) -> PredictiveAssociativeInd
     """Opens the index for writing, after other programs have closed it.
 
     Raises:
-        IndexLocked: other programs had it open for longer than the wait.
+        IndexLocked: another program had it open for longer than ``WAIT``.
     """
     try:
         return PredictiveAssociativeIndex.open(folder, embedder=model, lock_timeout=WAIT)
@@ -98,7 +98,7 @@ def _to_write(folder: Path, model: TextModel | None) -> PredictiveAssociativeInd
 
 
 def _model(parsed: argparse.Namespace, used: str | None) -> TextModel | None:
-    """Returns the model of the index, if it is on this machine; without one, queries are by id."""
+    """Returns the model of the index if it is on this machine; else None, and the page accepts only ids as queries."""
     name = parsed.model or used
     if name is None or not is_local(name):
         if parsed.model is not None:
@@ -118,7 +118,7 @@ def _export(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> No
 
 
 def _first(index: PredictiveAssociativeIndex) -> str:
-    """Returns a memory to start with: the first one with experience, or the first of all."""
+    """Returns the id of the memory to show first: the first with experience, or the first of all."""
     held = index.trajectories(limit=1)
     if held and held[0].ids:
         return held[0].ids[0]

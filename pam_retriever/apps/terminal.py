@@ -27,7 +27,7 @@ def path(text: str) -> Path:
     """Returns the path that an argument names.
 
     Raises:
-        ArgumentTypeError: the argument is empty. As a path it is the current folder, which nobody named.
+        ArgumentTypeError: the argument is empty: Python would read it as the current folder.
     """
     if not text:
         raise ArgumentTypeError("expected a path, got ''; . is the current folder")
@@ -35,7 +35,7 @@ def path(text: str) -> Path:
 
 
 def prepare() -> None:
-    """Makes a stream write characters outside its encoding as escapes, and a closed one discard its output."""
+    """Sets up the output: characters outside the encoding become escapes; output to a closed stream is discarded."""
     if sys.stdout is None:  # the shell closed it: ``>&-``
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
     for stream in (sys.stdout, sys.stderr):
@@ -52,7 +52,7 @@ def json_line(value: Mapping[str, Any]) -> str:
 
 
 def end_output() -> None:
-    """Writes the remaining output, or discards it: Python would try again as it ends, and exit with status 120."""
+    """Writes the remaining output, or discards it on failure: otherwise Python would exit with status 120."""
     try:
         sys.stdout.flush()
     except OSError:  # a closed pipe, a full disk

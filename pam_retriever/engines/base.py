@@ -1,4 +1,4 @@
-"""The state of an index in an engine, and what its parts can do besides the contracts of ``store.database``."""
+"""The state of an index in an engine, and contracts of its parts that extend those of ``store.database``."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Associate = Callable[[Int64, Float32], Float32]
 
 @dataclass
 class State:
-    """The one row that every call reads first.
+    """The row of counters that every call reads first.
 
     Attributes:
-        version: raised by every transaction that writes.
+        version: increases with every transaction that writes.
         model: the version of the last change of predictor, encoder or calibration.
         texts: the version of the last change of a memory.
         logged_from: the first version whose removals are still recorded.
@@ -56,7 +56,7 @@ class EngineTrajectories(Trajectories, Protocol):
     """Trajectories in an engine. Other processes may change them."""
 
     def experienced_since(self, number: int, grown: Sequence[int] = ()) -> Steps:
-        """Returns the steps of the trajectories numbered above ``number``, and of the stored ones among ``grown``."""
+        """Returns the steps of the trajectories with numbers above ``number``, and of the stored ones in ``grown``."""
 
     def removed_since(self, version: int) -> tuple[Int64, Int64]:
         """Returns rows of memories, and numbers of trajectories, that were removed or grew after a version."""
@@ -72,19 +72,19 @@ class Generation(Protocol):
     """New keys of all memories, which no call reads yet.
 
     Attributes:
-        number: of the generation.
+        number: number of the generation.
     """
 
     number: int
 
     def fill(self, rows: Int64, vectors: Float32, associate: Associate) -> None:
-        """Adds the keys of memories, (n,) and (n, d). Others read and write the index meanwhile."""
+        """Adds the keys of memories with ``rows`` (n,) and vectors (n, d). Others may use the index meanwhile."""
 
     def catch_up(self, version: int, associate: Associate) -> None:
         """Inside a transaction: updates keys that were computed at an earlier version."""
 
     def switch(self) -> None:
-        """Inside a transaction: after its end, calls read this generation."""
+        """Inside a transaction: makes this generation current. Calls read it after the commit."""
 
     def close(self) -> None:
-        """Ends its creation: it is in use, or is dropped."""
+        """Ends the creation of the generation. Drops it unless ``switch`` was committed."""

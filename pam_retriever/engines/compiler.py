@@ -95,14 +95,14 @@ class Compiler(ABC):
         return self.has_part(path, test.value)
 
     def join(self, terms: list[str], word: str) -> str:
-        """Joins in halves, so that the depth grows logarithmically. An empty AND is true, an empty OR is false."""
+        """Joins terms in halves, so that the depth is logarithmic. An empty AND is true, an empty OR is false."""
         if len(terms) > 2:
             middle = len(terms) // 2
             terms = [self.join(terms[:middle], word), self.join(terms[middle:], word)]
         return f"({f' {word} '.join(terms)})" if terms else (self.true if word == "AND" else self.false)
 
     def negated(self, test: str) -> str:
-        """Returns the test that this test is false."""
+        """Returns the negation of a test."""
         return f"NOT {test}"
 
     @abstractmethod
@@ -123,7 +123,7 @@ class Compiler(ABC):
 
     @abstractmethod
     def compares(self, path: Path, kind: Kind, symbol: Symbol, value: Value) -> str:
-        """The value has this kind, and the comparison ``symbol`` with the operand is true."""
+        """Tests that the value has this kind, and that its comparison ``symbol`` with the operand is true."""
 
     @abstractmethod
     def has_entry(self, path: Path, kind: Kind, value: Value) -> str:

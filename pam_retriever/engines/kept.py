@@ -1,9 +1,9 @@
 """Feedback, times and mentions of an index in an engine: a copy in SQLite, which follows the engine.
 
-The engine stores documents without reading them. Each has the data of the copy on one request, or on one memory's
-time or mentions. A transaction changes the copy, by the same code as for a folder. Triggers record the changed
-documents, which are written to the engine before it commits. Other processes read only newer documents.
-So every call answers from the copy, and sends nothing.
+The engine stores documents that it does not interpret. Each document holds the data of one request, or of the time or
+the mentions of one memory. A transaction changes the copy, by the same code as for a folder. Triggers record the
+changed documents, which are written to the engine before it commits. Other processes read only newer documents.
+So queries read feedback, times and mentions from the copy alone.
 """
 
 from __future__ import annotations
@@ -79,13 +79,13 @@ class Kept:
     """The copy of one process.
 
     Args:
-        documents: in the engine.
-        memories: of the same index.
+        documents: the documents in the engine.
+        memories: the memories of the same index.
 
     Attributes:
-        feedback: requests, and the memories that they used.
-        times: of memories.
-        mentions: of memories in texts.
+        feedback: requests, and the memories that served them.
+        times: the times of memories.
+        mentions: the mentions of memories in texts.
     """
 
     def __init__(self, documents: Documents, memories: Readable) -> None:
@@ -116,7 +116,7 @@ class Kept:
         """Returns a filter in which each condition on time is a list of memories.
 
         Raises:
-            InvalidInput: of the filter.
+            InvalidInput: the filter is invalid.
         """
         return with_times(read_filter(where), self.times.rows_of)
 
@@ -170,7 +170,7 @@ class Kept:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commits the writes of the block to the copy, or undoes them together with those in the engine."""
+        """Commits the writes of the block to the copy, or undoes them together with the writes to the engine."""
         with self._copy.transaction():
             yield
 

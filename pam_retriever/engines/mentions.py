@@ -13,7 +13,7 @@ from pam_retriever.mentions.store import SQL, Document, SQLiteMentions
 from pam_retriever.types import Int64
 
 AT_ONCE = 10_000  # memories per read
-COMMON = 100_000  # a term of more texts hardly narrows the search for a name
+COMMON = 100_000  # a term in more texts hardly narrows the search for a name
 FEW = 1_000  # candidate texts: reading them costs less than a query for another term of the name
 
 
@@ -30,8 +30,8 @@ class EngineMentions(SQLiteMentions):
     """See ``MentionStore``.
 
     Args:
-        sql: the copy.
-        memories: in the engine.
+        sql: the database of the copy.
+        memories: the memories in the engine.
     """
 
     def __init__(self, sql: SQL, memories: Readable) -> None:

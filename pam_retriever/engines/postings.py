@@ -25,7 +25,7 @@ class Texts(Protocol):
 
     @property
     def changes(self) -> int:
-        """Returns how often this process has written."""
+        """Returns the number of writes by this process."""
 
     def rows(self) -> Int64:
         """Returns all rows, sorted."""
@@ -35,10 +35,10 @@ class Texts(Protocol):
 
 
 class Postings:
-    """The memories that hold a term, and the counts.
+    """For each term, the memories that contain it, with counts.
 
     Args:
-        memories: with the words.
+        memories: the source of the texts.
     """
 
     def __init__(self, memories: Texts) -> None:

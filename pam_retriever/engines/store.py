@@ -44,7 +44,7 @@ class EngineStore(Store):
 
     Args:
         engine: name of the engine.
-        database: with the index.
+        database: the database of the index.
     """
 
     def __init__(self, engine: str, database: EngineDatabase) -> None:
@@ -191,7 +191,11 @@ class EngineStore(Store):
 
     @repeated
     def erase_removed(self) -> tuple[list[str], list[str]]:
-        """Asks the engine to overwrite or drop removed rows; returns the places, and where it guarantees nothing."""
+        """Requests that the engine overwrites or drops removed rows.
+
+        Returns:
+            The overwritten places, and the places that may still hold removed data.
+        """
         return self._database.erase_removed()
 
     # ---- fit
@@ -201,7 +205,7 @@ class EngineStore(Store):
         return self.associative.keys(rows)[:, 2 * self.dim :]
 
     def begin_rebuild(self, learnt_to: int) -> Rebuild:
-        """Prepares the replacement of the keys by those of a training; see ``Store``."""
+        """Prepares the replacement of the keys by the keys of a training; see ``Store``."""
         return EngineRebuild(self, self._database, learnt_to)
 
     def use_model(self, learnt: Learnt, generation: int) -> None:
@@ -223,11 +227,11 @@ class EngineStore(Store):
 
 
 class EngineRebuild:
-    """See ``Rebuild``. The new keys are a generation beside the one in use.
+    """See ``Rebuild``. The new keys form a separate generation until the commit.
 
     Args:
         store: the store whose keys are replaced.
-        database: of the store.
+        database: the database of the store.
         learnt_to: the highest number of a trajectory that the training saw.
     """
 
@@ -252,7 +256,7 @@ class EngineRebuild:
         """Does nothing: the first process computes all keys, and the next call reads them."""
 
     def commit(self, learnt: Learnt, episodes: list[Episode]) -> None:
-        """Takes over a finished training: episodes, weights and the generation of keys, in one transaction."""
+        """Stores a finished training: episodes, weights and the generation of keys, in one transaction."""
         store, database, made = self._store, self._database, self._made
         assert made is not None, "prepare comes first"
         model, packed = weights.pack_predictor(learnt.predictor)

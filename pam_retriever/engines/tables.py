@@ -41,12 +41,12 @@ class EngineDatabase(ABC):
     """The tables or collections of one index in an engine; see ``store.database.Database``.
 
     Args:
-        calls: to the engine.
+        calls: the calls to the engine.
         memories: the stored memories.
-        trajectories: of the memories.
+        trajectories: the trajectories of the memories.
         settings: the other stored values.
-        documents: with feedback, times and mentions.
-        similar: the look-ups over p.
+        documents: documents with feedback, times and mentions.
+        similar: the ANN index over p in the engine.
         dim: length of the vectors.
 
     Attributes:
@@ -96,7 +96,7 @@ class EngineDatabase(ABC):
         self.committed(state)
 
     def _mend(self) -> None:  # noqa: B027 - nothing, if failed calls leave nothing behind
-        """At the start of a transaction: removes what a failed call left behind in the copy."""
+        """At the start of a transaction: removes the changes that a failed call left in the copy."""
 
     @abstractmethod
     def _writing(self) -> AbstractContextManager[State]:
@@ -104,15 +104,19 @@ class EngineDatabase(ABC):
 
     @abstractmethod
     def associative(self, generation: int, width: int) -> AnnIndex:
-        """Returns the look-ups over the keys (n, width) of a generation."""
+        """Returns the ANN index over the keys (n, width) of a generation."""
 
     @abstractmethod
     def begin_generation(self, width: int) -> Generation:
-        """Creates a generation for keys of this width, which no call reads yet."""
+        """Creates a generation for keys of this width. No call reads it before ``switch``."""
 
     @abstractmethod
     def erase_removed(self) -> tuple[list[str], list[str]]:
-        """Asks the engine to overwrite or drop removed rows; returns the places, and where it guarantees nothing."""
+        """Requests that the engine overwrites or drops removed rows.
+
+        Returns:
+            The overwritten places, and the places that may still hold removed data.
+        """
 
     def index_vectors(self) -> None:  # noqa: B027 - nothing, if the engine builds it itself
         """Builds the engine's index over p, if there are enough memories. Others may read meanwhile."""
@@ -123,10 +127,10 @@ class EngineDatabase(ABC):
         self.trajectories.remove_empty()
 
     def snapshot(self, associative: AnnIndex | None = None) -> SQLiteDatabase:
-        """Returns a copy of everything in memory; rows and numbers stay the same.
+        """Returns a copy of the whole index in memory; rows and numbers stay the same.
 
         Args:
-            associative: over the keys [p ; f(p) ; e(p)]; without it, the copy has no association vectors.
+            associative: ANN index over the keys [p ; f(p) ; e(p)]; None: the copy has no association vectors.
         """
         copy = SQLiteDatabase()
         with copy.closed_on_error(), copy.transaction():

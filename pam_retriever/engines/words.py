@@ -1,4 +1,4 @@
-"""Words and groups of memories in an engine, as SQLite counts and orders them."""
+"""Words and groups of memories in an engine, counted and ordered in the same way as by SQLite."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Word = tuple[str, bool, int, int]
 
 
 class WordCounter:
-    """SQLite's own tokenizer and stemmer, so that an engine finds the same memories as a folder."""
+    """Counts words with SQLite's tokenizer and stemmer, so that an engine finds the same memories as a folder."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
@@ -40,7 +40,7 @@ class WordCounter:
 
 
 def grouped(memories: Iterable[tuple[int, str, str]], group_by: str, order_by: str | None) -> list[Grouped]:
-    """Returns the same as ``Trajectories.groups``, for memories given as (row, id, metadata)."""
+    """Groups memories, given as (row, id, metadata), in the same way as ``Trajectories.groups``."""
     connection = sqlite3.connect(":memory:")
     try:
         connection.execute("CREATE TABLE memories (row INTEGER PRIMARY KEY, id TEXT, metadata TEXT)")
