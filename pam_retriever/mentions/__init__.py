@@ -1,1 +1,1 @@
-"""Documents that name each other: names, mentions, links, and a source of recall that uses them."""
+"""Names of memories, mentions of names in texts, links between texts, and a source of recall that uses them."""

@@ -1,9 +1,9 @@
 """Finds names in texts: leftmost, longest, whole words only.
 
-A few texts need three look-ups: words that begin a name, pairs of words that do, and phrases that are names. So the
-names can be stored in a table. No automaton has to be compiled for each new or deleted name, or kept in memory. For a
-search of many texts ``MemoryVocabulary`` reads the names once (``benchmarks/scaling/mentions.py`` compares this with
-two Aho-Corasick automata).
+A search of a few texts needs three look-ups: words that begin a name, pairs of words that begin a name, and phrases
+that are names. So a table can store the names, and no automaton has to be compiled for each new or deleted name, or
+held in memory. A search of many texts uses ``MemoryVocabulary``, which reads the names once
+(``benchmarks/scaling/mentions.py`` compares it with two Aho-Corasick automata).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Vocabulary(Protocol):
     """The names to search for."""
 
     def longest(self, beginnings: Iterable[str]) -> Mapping[str, int]:
-        """Returns for each beginning the number of words of the longest name with it, or more.
+        """Returns for each beginning the number of words of the longest name that starts with it, or a larger number.
 
         Args:
             beginnings: single words, or pairs of words joined by a space. A pair must begin a name of three words or
@@ -38,9 +38,9 @@ class Occurrence:
     """A name in a text.
 
     Attributes:
-        name: its number in the vocabulary.
-        start: of the name, in characters.
-        end: of the name.
+        name: number of the name in the vocabulary.
+        start: start of the name in the text, in characters.
+        end: end of the name in the text, in characters.
     """
 
     name: int
@@ -85,7 +85,7 @@ def find(texts: Sequence[str], vocabulary: Vocabulary | MemoryVocabulary) -> lis
 
 
 def _occurrences(texts: Sequence[str], folded: Sequence[str], found: Iterable[Found]) -> list[list[Occurrence]]:
-    """Returns the names in each text, from those in the folded texts."""
+    """Returns the names in each text, given the names found in the folded texts."""
     result: list[list[Occurrence]] = [[] for _ in texts]
     shorter: dict[int, list[tuple[int, int]]] = {}  # the words of texts from which folding dropped marks
     for one in found:

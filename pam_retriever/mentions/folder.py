@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".md", ".markdown", ".txt", ".rst", ".html", ".htm")
 MOST_BYTES = 64 << 20  # of one file
-VERSION = b"1"  # raised when the splitting changes, so that all files are read again
+VERSION = b"1"  # increased when the splitting changes, so that all files are read again
 LONGEST_SLUG = 80
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)??---[ \t]*(?:\n|\Z)", re.S)
 _FRONT_TITLE = re.compile(r"^title:[ \t]*(['\"]?)(.+?)\1[ \t]*$", re.M)
@@ -42,8 +42,8 @@ class Passage:
     """The text under one heading.
 
     Attributes:
-        id: the file's path, then ``#`` and the heading in lower case. It changes only with one of them.
-        text: with the heading as its first line.
+        id: the file's path, then ``#`` and the heading in lower case. It changes only if the path or heading changes.
+        text: the text, with the heading as its first line.
         metadata: ``title`` of the document, ``source`` (the path, with ``/``), ``heading`` (None before the first), and
             ``order`` in the file, from 0.
     """
@@ -59,8 +59,8 @@ class FolderFile:
 
     Attributes:
         source: its path within the folder, with ``/``.
-        digest: of its contents, for ``known`` in the next call.
-        passages: in order; none for an empty file.
+        digest: digest of its contents, for ``known`` in the next call.
+        passages: its passages, in order; none for an empty file.
     """
 
     source: str
@@ -81,7 +81,7 @@ def read_folder(folder: str | Path, known: Mapping[str, str] | None = None) -> I
     Hidden files and folders, and links that lead out of the folder, are skipped.
 
     Args:
-        folder: to read.
+        folder: the folder to read.
         known: the digest of each file that was read before, by its path within the folder.
 
     Raises:
@@ -98,7 +98,7 @@ def read_folder(folder: str | Path, known: Mapping[str, str] | None = None) -> I
 
 
 def removed_files(folder: str | Path, known: Mapping[str, str]) -> list[str]:
-    """Returns those of the ``known`` paths that are no longer in the folder."""
+    """Returns the ``known`` paths that are no longer in the folder."""
     there = _files(Path(folder))
     return [source for source in known if source not in there]
 

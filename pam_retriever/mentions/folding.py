@@ -25,7 +25,7 @@ class _Folding(dict[int, str]):
 
 
 def _block(first: int) -> dict[int, str]:
-    """Asks the tokenizer for ``BLOCK`` characters, each between two letters."""
+    """Returns the folded form of ``BLOCK`` characters: the tokenizer folds each between two letters."""
     # a new database: nothing to share between threads or with a forked child
     database = sqlite3.connect(":memory:")
     try:
@@ -45,7 +45,7 @@ _FOLDING = _Folding()
 
 
 def fold(text: str) -> str:
-    """Returns the text in lower case without diacritics, with a space for each character but letters and digits."""
+    """Returns the text in lower case without diacritics; other characters than letters and digits become spaces."""
     return text.translate(_FOLDING)
 
 
@@ -55,12 +55,12 @@ def words(text: str) -> list[str]:
 
 
 def spans(text: str, folded: str, count: int | None = None) -> list[tuple[int, int]]:
-    """Finds the words of a text in it.
+    """Returns the positions of the words of a text.
 
     Args:
         text: the text.
         folded: the folded text.
-        count: of the first words; None for all.
+        count: number of words, from the first on; None for all.
 
     Returns:
         (start, end) in ``text`` of each word, in characters.

@@ -1,9 +1,8 @@
 """The mentions of an index, updated with its memories.
 
-A new text is searched for all names, and all texts are searched for a new name: the full-text index gives the texts
-with the name, and these are searched again. So the order of writes does not matter: the mentions are those of an index
-built at once. There is one exception: a new name that more than ``MOST_TEXTS`` stored texts contain is found in later
-texts only, until ``rebuild``. Its weight would be small.
+A new text is searched for all names. For a new name, the full-text index returns the texts with the name, and these are
+searched again. So the mentions do not depend on the order of writes, with one exception: a new name that more than
+``MOST_TEXTS`` stored texts contain is found in later texts only, until ``rebuild``. Its weight would be small.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ class MentionGraph:
     """Updates mentions after adds, changes and deletions. Every call runs inside the transaction of the change.
 
     Args:
-        store: of the same index.
-        rules: for mentions.
+        store: the storage of names and mentions.
+        rules: the rules for mentions.
     """
 
     def __init__(self, store: MentionStore, rules: MentionRules | None = None) -> None:
@@ -100,8 +99,8 @@ class MentionGraph:
         """Stores the names of memories that have none; returns the names that are new to the index.
 
         Args:
-            rows: of the memories.
-            known: all names of the index, to be completed; None to look them up.
+            rows: rows of the memories.
+            known: all names of the index; new names are added. None looks the names up.
         """
         documents = self._store.documents(rows, texts=self._rules.names.needs_text)
         names = {one.row: self._rules.names.of(one.metadata, one.text) for one in documents}
@@ -129,8 +128,8 @@ class MentionGraph:
         """Finds the mentions in texts, and stores them in place of earlier ones.
 
         Args:
-            rows: of the texts.
-            vocabulary: all names, if no mention is stored.
+            rows: rows of the texts.
+            vocabulary: all names, if no mention is stored; None looks the names up.
         """
         many = len(rows) >= AT_ONCE and MOST_NAMES_A_TEXT * len(rows) >= self._store.texts()
         names = vocabulary or (MemoryVocabulary(self._store.names()) if many else self._store)

@@ -27,11 +27,11 @@ class KeptMentions(Protocol):
 
     @property
     def pending(self) -> bool:
-        """Returns whether a search for names is still to be done."""
+        """Returns whether a search for names is pending."""
 
     @property
     def waits(self) -> bool:
-        """Returns whether this process added memories in bulk whose search may still be to be done."""
+        """Returns whether this process added memories in bulk whose search may be pending."""
 
     # ---- writing, inside a transaction
 
@@ -39,7 +39,7 @@ class KeptMentions(Protocol):
         """Sets the names and links."""
 
     def search(self) -> None:
-        """Does the search that is still to be done."""
+        """Performs the pending search."""
 
     def follow(self, rows: Int64, metadatas: Sequence[str]) -> None:
         """Adds memories (n,) that were just added or changed, with their metadata as JSON."""

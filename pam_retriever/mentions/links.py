@@ -21,7 +21,7 @@ from pam_retriever.errors import InvalidInput, MissingExtra
 if TYPE_CHECKING:
     import re2
 
-DEFAULT_FIELDS = ("source", "url", "path", "file_path", "ref_doc_id")  # the last is LlamaIndex's, of a chunk
+DEFAULT_FIELDS = ("source", "url", "path", "file_path", "ref_doc_id")  # LlamaIndex sets the last for a chunk
 MOST_LINKS = 1000  # distinct keys per text; the rest is ignored
 MOST_CHARACTERS = 1000  # per target
 RE2_MEMORY = 8 << 20  # bytes per pattern
@@ -88,8 +88,8 @@ class LinkRules:
         """Returns the links in a text, each key once, at its first position.
 
         Args:
-            text: of any length; reading takes time linear in it.
-            metadata: paths are relative to the first of ``fields`` that it has.
+            text: a text of any length; the time is linear in it.
+            metadata: metadata of the memory. Paths are relative to the first of ``fields`` in it.
         """
         if not self.patterns and not any(sign in text for sign in _SIGNS):
             return []
@@ -137,7 +137,7 @@ def spellings(target: str, base: str = "") -> list[str]:
     """Returns the keys that a link target may mean, with its fragment and without.
 
     Args:
-        target: as written.
+        target: the target as written in the text.
         base: the path or URL of the text with the link.
     """
     target = unquote(target.strip().strip("<>")).replace("\\", "/").rstrip(".,;:!?")

@@ -39,8 +39,8 @@ class Name:
 
     Attributes:
         phrase: its folded words, joined by single spaces.
-        short: whether it was shortened ("Mercury (planet)" to "Mercury"). It counts only if it is no memory's full
-            name.
+        short: whether it was shortened ("Mercury (planet)" to "Mercury"). A shortened name counts only if no memory
+            has it as its full name.
     """
 
     phrase: str
@@ -144,7 +144,7 @@ class Naming:
         return cls(tuple(map(str, stored))) if isinstance(stored, list) else cls()
 
     def to_json(self) -> object:
-        """Returns a list of the keys, or a dict if there is more."""
+        """Returns the list of keys, or a dict if ``headings`` or ``patterns`` are set."""
         if not self.headings and not self.patterns:
             return list(self.keys)
         return {"keys": list(self.keys), "headings": self.headings, "patterns": list(self.patterns)}

@@ -1,6 +1,6 @@
-"""Phrases that two texts share although neither has them as a name: runs of capitalised words.
+"""Phrases that two texts share although no memory has them as a name: runs of capitalised words.
 
-They link texts weakly, and only if both texts capitalise them. A script without capitals has none.
+They link texts weakly, and only if both texts capitalise them. A script without capitals has no such phrases.
 """
 
 from __future__ import annotations

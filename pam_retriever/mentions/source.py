@@ -1,11 +1,11 @@
 """Mentions as a source of recall: memories that the question or its best hits name, and memories that name these.
 
-A hit s with a name n in its text passes to a memory t with the name n the score
+If the text of a hit s contains the name n of a memory t, then t gets from s the score
 
     strength(s)^1.5 * idf(n) * share(t | n) * (1 + 4 * left(s, t))
 
-strength is the score by looks and words. idf is that of BM25 (Robertson and Zaragoza 2009), scaled to 0 for a name in
-half of the texts and 1 for the rarest. share divides an ambiguous name among its memories. left is the part of the
+strength is the score by similarity and words. idf is that of BM25 (Robertson and Zaragoza 2009), scaled to 0 for a name
+in half of the texts and 1 for the rarest. share divides an ambiguous name among its memories. left is the part of the
 question's words that t contains and s does not: a second step counts more if it covers the rest of the question.
 """
 
@@ -32,7 +32,7 @@ LEXICAL = 0.3
 SEEDS = 10  # number of best hits whose mentions are followed
 POWER = 1.5  # exponent of their scores
 LEFT = 4.0  # weight of the rest of the question
-BEARERS = 100  # a name of more memories is ignored
+BEARERS = 100  # a name that more memories have is ignored
 READERS = 100  # if more texts name a memory, they are not followed
 TEMPERATURE = 0.1  # of the softmax over scores that divides an ambiguous name
 LONGEST_PHRASE = 8  # words of the question in one phrase
@@ -56,7 +56,7 @@ class Question(Protocol):
 
 @dataclass(frozen=True)
 class Edges:
-    """Edges (m,) between memories; ``numbers`` are those of the name, link or phrase of each."""
+    """Edges (m,) between memories; ``numbers`` are the numbers of the name, link or phrase of each edge."""
 
     sources: Int64
     numbers: Int64
@@ -75,8 +75,8 @@ class Mentioned:
     Attributes:
         rows: (n,) sorted.
         features: (n, 5) the strength for each of ``WAYS``, at least 0.
-        sources: (n, 5) the memory that leads to it; -1 for the question itself, or none.
-        numbers: (n, 5) the name, link or phrase; 0 for none.
+        sources: (n, 5) the memory from which the strength comes; -1 for the question itself, or for no strength.
+        numbers: (n, 5) the number of the name, link or phrase; 0 for none.
     """
 
     rows: Int64
@@ -99,7 +99,7 @@ class Mentioned:
         return ways
 
     def _places(self, rows: Int64) -> tuple[Bools, Int64]:
-        """Returns which of ``rows`` (m,) are there, and the positions of these."""
+        """Returns a mask of the ``rows`` (m,) that are mentioned, and the positions of these in ``self.rows``."""
         there = among(self.rows, rows)
         return there, self.rows.searchsorted(rows[there])
 
@@ -108,8 +108,8 @@ class MentionSource:
     """Scores candidates by mentions. Caches nothing.
 
     Args:
-        store: of names and mentions.
-        texts: number of memories with a text; None to ask the store.
+        store: the storage of names and mentions.
+        texts: number of memories with a text; None reads it from the store.
     """
 
     def __init__(self, store: MentionStore, texts: int | None = None) -> None:
@@ -119,12 +119,12 @@ class MentionSource:
         """Follows mentions from a question and from its hits.
 
         Args:
-            question: to answer.
-            rows: (n,) distinct: the best hits by looks and words, or the memory that is the question.
+            question: the question to answer.
+            rows: (n,) distinct: the best hits by similarity and words, or the memory that is the question.
             scores: (n,) their ``question.scores``; 1 for the memory that is the question.
 
         Returns:
-            Every memory that is named within two steps.
+            Every memory that at most two steps of mentions reach.
         """
         names = _Names(self._store)
         asked = self._asked(question, names)
@@ -181,7 +181,7 @@ class MentionSource:
         return edges.at(seeds.have(edges.sources))
 
     def _shared(self, question: Question, seeds: Seeds, mentions: Groups) -> Edges:
-        """Returns edges to memories whose texts share a phrase with those of seeds, unless the question has it."""
+        """Returns edges to memories that share a phrase with the texts of seeds, unless the question contains it."""
         kept = _are_phrases(mentions.rows)
         if kept.any():
             kept &= ~among(_phrases_of(question.text), mentions.rows)
@@ -195,7 +195,7 @@ class MentionSource:
         return Edges(sources[mention], mentioned[mention], readers.rows[place], weights)
 
     def _idf(self, counts: Int64) -> Float32:
-        """Returns the idf (n,) of names in so many texts: 1 for the rarest, 0 for a name in half of the texts."""
+        """Returns the idf (n,) of names from their counts of texts: 1 for the rarest, 0 for a name in half of all."""
         texts = self._store.texts() if self._texts is None else self._texts
         idf = np.log((np.maximum(texts - counts, 0) + 0.5) / (counts + 0.5)) / np.log(texts + 1.5)
         rare: Float32 = np.clip(idf, 0, 1).astype(np.float32)
@@ -257,7 +257,7 @@ class _Strengths:
 
 
 def _joined(several: list[Edges]) -> tuple[Edges, Int64]:
-    """Joins n lists of edges; returns also the list (m,) of each."""
+    """Joins n lists of edges; returns also, for each edge (m,), the index of its list."""
     columns = [
         (edges.sources, edges.numbers, edges.targets, edges.weights.astype(np.float32, copy=False)) for edges in several
     ]
@@ -302,7 +302,7 @@ def _shares(question: Question, bearers: Groups) -> Float32:
 
 
 def _found(question: Question, groups: Groups, seeds: Seeds | None = None) -> Groups:
-    """Returns the groups without memories that the question may not find, except seeds: these take no share."""
+    """Returns the groups without memories that the question may not find; seeds stay."""
     kept = question.allowed(groups.rows)
     if kept.all():
         return groups
@@ -332,7 +332,7 @@ def _gather(several: list[Edges]) -> Mentioned:
 
 
 def _are_phrases(numbers: Int64) -> Bools:
-    """The same as ``is_phrase`` of each."""
+    """Applies ``is_phrase`` to each number."""
     found: Bools = (numbers >= FIRST_PHRASE) & (numbers < 0)
     return found
 

@@ -1,8 +1,8 @@
 """The storage of names and mentions: an interface, and SQLite.
 
 There are three kinds of numbers, distinguished by ``is_link`` and ``is_phrase`` of ``links``. The number of a name is
-positive; the table ``names`` has its words. The number of a link's key or of a shared phrase is negative, and a hash of
-the string, so it needs no table and no cleaning.
+positive; the table ``names`` has its words. The number of a link's key or of a shared phrase is negative. It is a hash
+of the string, so no table has to store it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ WRONG = {
 }
 TABLES = ("mentions", "called", "beginnings", "names")
 AT_ONCE = 1000  # memories per read of metadata
-CACHE = 256 << 10  # KiB of pages in memory while all names are written: they come in no order of the tables
+CACHE = 256 << 10  # KiB of pages in memory while all names are written, because they are not sorted
 MOST_COUNTED = 100_000  # mentions of one name; a name with more is common in an index of any size
 COUNT = "SELECT count(*) FROM (SELECT 1 FROM mentions WHERE number = value LIMIT ?)"
 _NONE = np.empty(0, np.int64)
@@ -100,7 +100,7 @@ class MentionStore(Vocabulary, Protocol):
         """Returns all rows, sorted."""
 
     def rows_containing(self, phrase: str, limit: int) -> Int64:
-        """Returns at least all rows of texts with these folded words in this order, up to ``limit``."""
+        """Returns the rows of all texts with these folded words in this order, and maybe more; at most ``limit``."""
 
     def add_names(self, phrases: Sequence[str]) -> dict[str, int]:
         """Stores new names, in order; returns their numbers, which ascend."""
@@ -124,7 +124,7 @@ class MentionStore(Vocabulary, Protocol):
         """Stores mentions in texts, as (row, number, start, length)."""
 
     def unused(self, numbers: Int64) -> Int64:
-        """Returns those ``numbers`` of names that no memory has."""
+        """Returns the ``numbers`` of names that no memory has."""
 
     def names(self) -> dict[str, int]:
         """Returns all names and their numbers."""
@@ -133,7 +133,7 @@ class MentionStore(Vocabulary, Protocol):
         """Returns the words of names."""
 
     def bearers(self, numbers: Int64, limit: int) -> Groups:
-        """Returns the memories with a name, by full name if any, else by short name; none if more than ``limit``."""
+        """Returns the memories with each name: by full name if any, else by short name; none if more than ``limit``."""
 
     def looked_up(self, numbers: Int64, limit: int) -> list[tuple[list[int], int]]:
         """Returns for each name its ``bearers``, and its ``counts``."""
@@ -154,7 +154,7 @@ class MentionStore(Vocabulary, Protocol):
         """Deletes all names and mentions."""
 
     def in_bulk(self) -> AbstractContextManager[None]:
-        """While inside, writes of many names and mentions cost less, and some reads more."""
+        """Makes writes of many names and mentions faster inside the block, and some reads slower."""
 
 
 class SQL(Protocol):
@@ -226,7 +226,7 @@ class SQLiteMentions:
         )
 
     def prune_beginnings(self) -> None:
-        """Removes beginnings that only deleted names had: they do no harm, but reveal the names."""
+        """Removes beginnings that only deleted names had: these would reveal words of deleted names."""
         names = [str(phrase) for (phrase,) in self._sql.fetch("SELECT phrase FROM names")]
         self._sql.run_many("DELETE FROM beginnings", [()])
         self._sql.run_many("INSERT INTO beginnings VALUES (?, ?)", beginnings(names).items())
@@ -316,7 +316,7 @@ class SQLiteMentions:
 
     @contextmanager
     def in_bulk(self) -> Iterator[None]:
-        """Writes into tables without their second indexes, which are made at the end."""
+        """Drops the secondary indexes of the tables during the block, and creates them again at the end."""
         before = self._sql.fetch("PRAGMA cache_size")[0][0]
         self._sql.fetch(f"PRAGMA cache_size = {-CACHE}")
         for index in INDEXES:

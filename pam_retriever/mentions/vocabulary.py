@@ -1,8 +1,8 @@
 """Names in memory, and the search of many texts for them by array operations.
 
-Words are hashed in all texts at once, and phrases from the hashes of their words, so no Python object is made per word.
-A table per number of words says which hashes are those of a name, or of the beginning of a longer one. Hashes only
-select candidates: each is compared with the name itself.
+The words of all texts are hashed at once, and phrases from the hashes of their words, so no Python object is made per
+word. A table per number of words marks the hashes of names, and of beginnings of longer names. Hashes only select
+candidates: each candidate is compared with the name itself.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pam_retriever.types import Int64
 UInt64 = npt.NDArray[np.uint64]
 
 SPACE = ord(" ")
-AT_ONCE = 1 << 18  # characters: the arrays of so many stay in the processor's cache
-LOAD = 16  # slots of a table per name, so that few words that begin no name look as if they did
+AT_ONCE = 1 << 18  # characters per batch: its arrays fit into the processor's cache
+LOAD = 16  # slots of a table per name, so that few words that begin no name share a slot with one
 NAME, BEGINNING = 1, 2  # flags in a table
 
 
@@ -31,11 +31,11 @@ class Found(NamedTuple):
 
     Attributes:
         text: the position of the text.
-        start: of the name, in characters of the folded text.
-        end: of the name.
+        start: start of the name, in characters of the folded text.
+        end: end of the name, in characters of the folded text.
         word: the position of its first word in the text.
         words: the number of its words.
-        name: its number; in a candidate, its position in the vocabulary.
+        name: the number of the name; in a candidate, its position in the vocabulary.
     """
 
     text: int
@@ -58,7 +58,7 @@ class _Words:
 
     @property
     def first(self) -> Int64:
-        """The first word (Q,) of each text, or of a later one if it has none."""
+        """The position (Q,) of the first word of each text; of a text without words, the first word after it."""
         return np.searchsorted(self.starts, self.offsets)
 
 
@@ -94,7 +94,7 @@ class MemoryVocabulary:
     """Names in memory, for a search of many texts.
 
     Args:
-        numbers: of the names, by their words joined by single spaces.
+        numbers: the number of each name, by its words joined by single spaces.
     """
 
     def __init__(self, numbers: Mapping[str, int]) -> None:
@@ -124,7 +124,7 @@ class MemoryVocabulary:
                 yield Found(before + text, start, end, word, words, self._numbers[name])
 
     def _candidates(self, words: _Words) -> Iterator[tuple[int, ...]]:
-        """Returns phrases with the hash of a name, as ``Found``, in order, the longest first of those at one word."""
+        """Yields phrases with the hash of a name, as ``Found``, ordered by first word, then the longest first."""
         at, hashes, found = np.arange(len(words.hashes)), words.hashes, [np.empty((3, 0), np.int64)]
         for count, level in enumerate(self._levels, 1):
             where, names = level.at(hashes)
@@ -158,8 +158,8 @@ class MemoryVocabulary:
     def _words(self, folded: Sequence[str]) -> _Words:
         """Hashes all words: a polynomial of the characters modulo 2^64.
 
-        The characters are mixed first. Otherwise words could be made that have one hash for many bases (of characters
-        far apart in Unicode, in the order of Thue and Morse).
+        The characters are mixed first. Otherwise an attacker could make words that have the same hash for many bases
+        (Thue-Morse sequences of characters that are far apart in Unicode).
         """
         joined = f" {' '.join(folded)} "
         codes = np.frombuffer(joined.encode("utf-32-le"), np.uint32)

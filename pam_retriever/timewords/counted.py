@@ -33,7 +33,7 @@ def relative_unit(match: Match) -> Atom | None:
 
 
 def plain_weekend(match: Match) -> Atom | None:
-    """Reads "at the weekend": this one from Saturday on, else the last one; the next one if the text looks ahead."""
+    """Reads "at the weekend": from Saturday on this weekend, else the last; the next if the text looks ahead."""
     following = match.next()
     if match.word("U") != "weekend" or (following is not None and following.code in "Bao"):
         return None
@@ -137,7 +137,7 @@ def weekday(match: Match) -> Atom | None:
 
 
 def _stands_alone(match: Match, short: bool) -> bool:
-    """Whether a weekday without a preposition is a time: at the end of a clause, after a word that is no name."""
+    """Whether a weekday without a preposition is a time: at the end of a clause, not after a name."""
     previous = match.tokens[match.first - 1] if match.first else None
     following = match.next()
     if match.context.language == "zh":

@@ -1,4 +1,4 @@
-"""Finds times in tokens: rules over the codes of ``lexicon``, each with its meaning in the calendar.
+"""Finds times in tokens by rules over the codes of ``lexicon``; each rule returns a time of the calendar.
 
 A rule is a regular expression over the string of codes, one letter per token. The longest match from the left wins. If
 a rule rejects a match (30 February, "May" without a date), the next rule is tried.
@@ -16,7 +16,7 @@ from pam_retriever.timewords.tokens import Token
 _AT = "[hgu]?t?C"
 
 
-# a pattern, a code without which it matches nothing, and the meaning
+# a pattern, a code that every match contains, and the function that interprets a match
 RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] = tuple(
     (re.compile(pattern), code, rule)
     for pattern, code, rule in (

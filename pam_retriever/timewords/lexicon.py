@@ -167,7 +167,7 @@ HOMONYMS = frozenset(
 NAMES = frozenset(["may", "april", "june", "august", "jan"])
 
 
-# words with another meaning after (True), or not after (False), tokens of some codes
+# words that have another meaning after (True), or not after (False), a token with one of these codes
 DEPENDING: dict[str, tuple[str, bool, Entry | None]] = {
     "morgen": ("R", True, (("P", "morning"),)),  # "heute Morgen"
     "mañana": ("T", True, (("P", "morning"),)),  # "esta mañana"

@@ -15,7 +15,7 @@ Resolve = Callable[[datetime, bool], Span | None]  # (the reference instant, whe
 
 @dataclass(frozen=True)
 class Context:
-    """The context of a text: the local now, the language, and whether it looks ahead."""
+    """The context of a text: the current local time, the language, and whether the text looks ahead."""
 
     now: datetime
     language: str
@@ -29,8 +29,8 @@ class Atom:
     Attributes:
         resolve: returns the span. The reference instant matters only if the words do not give the year.
         kind: the finest unit that the words name.
-        fixed: whether the words fix the occurrence (a year, "last").
-        weak: whether it is a time only after a preposition, or in a range.
+        fixed: whether the words name one occurrence (by a year, or by "last").
+        weak: whether the words are a time only after a preposition, or in a range.
     """
 
     first: int
@@ -97,13 +97,13 @@ def year_of(match: Match) -> int | None:
 
 
 def in_year(match: Match, of: Callable[[int], Span | None], kind: str, weak: bool = False) -> Atom | None:
-    """Returns the occurrence in a year: that of the match, else the one chosen by the reference instant."""
+    """Returns the occurrence in the year of the match; without a year, the reference instant determines it."""
     year = year_of(match)
     return match.yearly(of, kind, weak) if year is None else match.fixed(of(year), kind)
 
 
 def timed(match: Match, span: Span | None, kind: str) -> tuple[Span | None, str]:
-    """Narrows a day to the time of day, or the part of the day, that stands beside it."""
+    """Narrows a day to the time of day, or the part of the day, that the match names beside it."""
     if span is None:
         return None, kind
     if match.has("C"):
@@ -132,7 +132,7 @@ def daily(match: Match, of: Callable[[int], Span | None]) -> Atom | None:
 
 
 def counted(match: Match, of: Callable[[int], Span | None], kind: str) -> Atom | None:
-    """Returns an annual occurrence: the last that is over, the next to come, or this year's."""
+    """Returns an annual occurrence: the last past one, the next one, or the occurrence of this year."""
     now = match.context.now
     if match.has("L") or match.has("V"):
         return match.fixed(occurrence(of, midnight(now), False, over=True), kind)

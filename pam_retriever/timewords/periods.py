@@ -25,8 +25,8 @@ class Period:
     """A period that a text names.
 
     Attributes:
-        start: the first instant, UTC. ``OPEN_START`` if there is none ("before June").
-        end: the first instant after it, UTC. ``OPEN_END`` if there is none ("after June").
+        start: the first instant, UTC. ``OPEN_START`` without a start ("before June").
+        end: the first instant after the period, UTC. ``OPEN_END`` without an end ("after June").
         expression: the words in the text.
         span: their position: ``text[span[0]:span[1]] == expression``.
         kind: the finest unit named ("day", "week", "month", ...), or "range", "since", "before", "after", "until".
@@ -45,7 +45,7 @@ class Period:
 
     @property
     def meaning(self) -> str:
-        """Its days or minutes in UTC, for example ``2023-07-01 to 2023-07-31``, with the last one included."""
+        """The first and last day or minute in UTC, for example ``2023-07-01 to 2023-07-31``."""
         days = all(at == midnight(at) for at in (self.start, self.end) if at not in (OPEN_START, OPEN_END))
         form = "%Y-%m-%d" if days else "%Y-%m-%d %H:%M"
         first = None if self.start <= OPEN_START else format(self.start, form)
@@ -55,7 +55,7 @@ class Period:
         return first if first == last else f"{first} to {last}"
 
     def __str__(self) -> str:
-        """The form in evidence: ``"July 2023" -> 2023-07-01 to 2023-07-31``."""
+        """The form that is shown as evidence: ``"July 2023" -> 2023-07-01 to 2023-07-31``."""
         return f'"{self.expression}" -> {self.meaning}'
 
 
@@ -139,7 +139,7 @@ def third(span: Span, phase: str) -> Span:
 
 
 def nth_weekday(year: int, month: int, weekday: int, nth: int) -> Span | None:
-    """Returns the nth Monday (0) to Sunday (6) of a month; -1 is the last one."""
+    """Returns the nth given weekday (Monday is 0) of a month; -1 is the last."""
     start, end = unit_at("month", datetime(year, month, 1))
     if nth > 0:
         day = start + timedelta(days=(weekday - start.weekday()) % 7 + 7 * (nth - 1))
@@ -200,10 +200,10 @@ def occurrence(of: Callable[[int], Span | None], anchor: datetime, future: bool,
     """Chooses an annual occurrence: the latest that begins by ``anchor``, or the first that ends after it.
 
     Args:
-        of: returns the span in a year; None if the year has none (29 February).
+        of: returns the span in a year; None if the year has no such span (29 February).
         anchor: the reference instant.
-        future: choose the first that ends after the anchor.
-        over: choose the latest that has ended by the anchor ("last summer").
+        future: choose the first span that ends after the anchor.
+        over: choose the latest span that has ended by the anchor ("last summer").
     """
     years = range(anchor.year - 1, anchor.year + 9) if future else range(anchor.year + 1, anchor.year - 9, -1)
     for year in years:

@@ -1,4 +1,4 @@
-"""Times in questions and texts: the matches of ``grammar``, joined to ranges and converted to UTC."""
+"""Reads times in questions and texts: joins the matches of ``grammar`` to ranges, and converts them to UTC."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pam_retriever.timewords.tokens import Token, language_of, names_a_time, tok
 
 MAX_CHARACTERS = 20_000  # of a text; the rest is not read
 MAX_PERIODS = 64  # per text
-_FIRST_YEAR, _LAST_YEAR = 1000, 9000  # of now: for other years, relative words have no meaning
+_FIRST_YEAR, _LAST_YEAR = 1000, 9000  # of the reference time; relative words are not read in other years
 _END = re.compile(r"(?<![\d.])(?<!\b[A-Z][a-z]{2})(?<!\bSept)[.?!;]+[\"')\]]*\s+|[。？！\n]+")
 _GOVERNORS = frozenset("inrhsBabfguqvo")
 _FAR_PAST, _FAR_FUTURE = datetime.min, datetime.max
@@ -25,8 +25,8 @@ _FAR_PAST, _FAR_FUTURE = datetime.min, datetime.max
 def read_question(text: str, now: datetime | None = None, *, language: str | None = None) -> list[Period]:
     """Returns the periods in a question ("last week", "in July", "between March and May 2022").
 
-    A month, a weekday or a holiday without a year is the latest one that has begun, unless the question looks ahead
-    ("What will we do in June?").
+    A month, a weekday or a holiday without a year means the latest that has begun. If the question looks ahead ("What
+    will we do in June?"), it means the next.
 
     Args:
         text: the question; only its first ``MAX_CHARACTERS`` are read.
@@ -46,7 +46,7 @@ def read_question(text: str, now: datetime | None = None, *, language: str | Non
 def read_text(text: str, said_at: datetime | None = None, *, language: str | None = None) -> list[Period]:
     """Returns the periods in a text, relative to the time at which it was said.
 
-    Like ``read_question``, but each sentence may look ahead or not.
+    Like ``read_question``, but decides for each sentence whether it looks ahead.
     """
     return _read(text, said_at, language, whole=False)
 
@@ -80,7 +80,10 @@ def _read(text: str, now: datetime | None, language: str | None, whole: bool) ->
 
 
 def _parts(text: str) -> list[tuple[int, int]]:
-    """Yields parts of a text that end with a sentence. A stop after a figure or three letters may be no end."""
+    """Returns the positions of parts of a text that end with a sentence.
+
+    A full stop after a figure or after at most three letters may not end a sentence.
+    """
     ends = [match.end() for match in _END.finditer(text)]
     return list(zip([0, *ends], [*ends, len(text)], strict=True))
 
@@ -99,7 +102,7 @@ def local_time(now: datetime | None) -> tuple[datetime, tzinfo]:
 
 
 def to_utc(at: datetime, zone: tzinfo) -> datetime:
-    """Converts a local time to UTC: the first of two when clocks go back; cut to the years 1 to 9999."""
+    """Converts a local time to UTC: the first of two when clocks go back; limited to the years 1 to 9999."""
     if at in (_FAR_PAST, _FAR_FUTURE):
         return OPEN_START if at == _FAR_PAST else OPEN_END
     try:
@@ -263,7 +266,7 @@ def _shifted(tokens: list[Token], joiner: _Joiner, atom: Atom) -> tuple[int, Spa
 
 
 def _weekday_beside(span: Span, number: int, side: str) -> Span:
-    """Returns the last Monday (0) to Sunday (6) before a span, or the first after its first day."""
+    """Returns the last given weekday (Monday is 0) before a span, or the first after its first day."""
     ahead = (number - span[0].weekday()) % 7
     day = midnight(span[0]) + (((-ahead % 7) or 7) * -1 if side == "B" else (ahead or 7)) * DAY
     return day, day + DAY

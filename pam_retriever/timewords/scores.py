@@ -21,7 +21,7 @@ class TextPeriods:
     """The periods in the texts of memories, as flat arrays.
 
     Attributes:
-        row: (m,) the memory of each, 0 to n - 1.
+        row: (m,) the memory of each period, 0 to n - 1.
         start: (m,) POSIX seconds.
         end: (m,) POSIX seconds, after ``start``.
     """
@@ -40,18 +40,18 @@ class TextPeriods:
         return cls(np.array(rows, np.int64), np.array(starts, np.float64), np.array(ends, np.float64))
 
     def placed(self, rows: Int64) -> TextPeriods:
-        """Returns the same with positions in sorted ``rows`` (n,) in place of rows."""
+        """Returns a copy in which each row is replaced by its position in sorted ``rows`` (n,)."""
         return TextPeriods(np.searchsorted(rows, self.row).astype(np.int64), self.start, self.end)
 
 
 @dataclass(frozen=True)
 class TimePrior:
-    """How a period scores memories. Defaults are for dialogues, in which people talk about past events.
+    """Parameters of the scores by a period. Defaults are for dialogues, in which people talk about past events.
 
     Attributes:
-        told_after: score of a memory from directly after the period; one inside the period has 1.
+        told_after: score of a memory from directly after the period; a memory inside the period has score 1.
         days_after: number of days after which that score is e times smaller.
-        in_text: score of a memory whose text contains a period inside the question's.
+        in_text: score of a memory whose text names a period inside the period of the question.
         both: factor of the smaller of the two scores of a memory, by its time and by its text, when it is added to the
             larger.
     """
@@ -73,8 +73,8 @@ def time_scores(
 ) -> Float64:
     """Returns how well each memory fits the periods of a question, with less weight if many memories fit.
 
-    The overlap with a period, from 0 to 1, is multiplied by the log odds that a memory is outside of it, relative to a
-    period with a single memory. This is BM25's idf (Robertson and Zaragoza 2009) for periods.
+    The overlap with a period, from 0 to 1, is multiplied by the log odds that a memory is outside of the period,
+    divided by those of a period with a single memory. This is BM25's idf (Robertson and Zaragoza 2009) for periods.
 
     Args:
         question: the periods of the question; none gives zeros.
@@ -94,7 +94,7 @@ def time_scores(
 
 
 def rarity(inside: float, n: int) -> float:
-    """Returns the log odds of lying outside a period: 1 for a single one of ``n`` memories, 0 from half of them on."""
+    """Returns the scaled log odds that a memory is outside a period: 1 if 1 of ``n`` is inside, 0 for half or more."""
     if n < 2:
         return 1.0
     inside, most = min(inside, n), np.log((n - 0.5) / 1.5)

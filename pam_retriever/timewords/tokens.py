@@ -45,7 +45,7 @@ class Token(NamedTuple):
 
 
 class _Needed(NamedTuple):
-    """The words of which a time without figures has at least one."""
+    """The words that indicate a time: every time without figures contains at least one of them."""
 
     alone: frozenset[str]
     units: frozenset[str]  # these need one of ``beside``: "week" is no time, "last week" is
@@ -83,7 +83,7 @@ def _needed() -> _Needed:
 
 
 def names_a_time(text: str, start: int, end: int) -> bool:
-    """Whether a text has a word or a figure that a time needs: a fast test that excludes most sentences."""
+    """Whether a text has a word or a figure that may belong to a time: a fast test that excludes most sentences."""
     if _FIGURE.search(text, start, end) is not None:
         return True
     found = _WORD.findall(text[start:end].lower())
@@ -155,7 +155,7 @@ def _spaced(text: str, language: str, begin: int, finish: int) -> list[Token]:
 
 
 def _depending(word: str, tokens: list[Token], entry: Entry | None) -> Entry | None:
-    """Returns the meaning of a word after the tokens so far: "morgen" is tomorrow, but the morning after "heute"."""
+    """Returns the meaning of a word after these tokens: "morgen" is tomorrow, but after "heute" the morning."""
     if word not in DEPENDING or entry is None:
         return entry
     codes, behind, other = DEPENDING[word]
@@ -191,7 +191,7 @@ def _phrase(
 
 
 def _hyphenated(match: re.Match[str], single: dict[str, Entry], plain: bool) -> list[Token]:
-    """Reads "mid-May", "mi-mai", "June-August" as their parts; as one word if a part is no word of time."""
+    """Splits "mid-May", "mi-mai", "June-August" into parts; returns one token if a part is no word of time."""
     tokens: list[Token] = []
     start = match.start()
     for part in match[0].split("-"):

@@ -19,15 +19,15 @@ def read_when(value: When, now: datetime | None = None, *, language: str | None 
         value: words that name one period; a date for its day; a datetime for its second; or a pair of start and end,
             None for an open end. If the end is a date or words, the whole day or period is included; a datetime is not
             included.
-        now: the time to which the words refer; the clock by default. Naive datetimes and dates are in its zone: UTC if
-            it is naive, too.
-        language: of the words; detected by default.
+        now: the time to which the words refer; the clock by default. Naive datetimes and dates are in its zone. A naive
+            ``now`` is UTC.
+        language: language of the words; detected by default.
 
     Returns:
         Start and end, UTC; ``OPEN_START`` and ``OPEN_END`` for open ends.
 
     Raises:
-        InvalidInput: the words name no period or several, the end is before the start, or the type is another one.
+        InvalidInput: the words name no period or several, the end is before the start, or the type is wrong.
     """
     if isinstance(value, tuple):
         return _pair(value, now, language)
