@@ -1,12 +1,12 @@
 """LangChain on top of ``pam_retriever``: a vector store, and retrievers that also follow associations.
 
 vectorstore  ``PAMVectorStore`` replaces any other LangChain vector store
-retriever    ``PAMRetriever`` also finds what happened with the query; ``as_retriever`` gives LangChain's own
+retriever    ``PAMRetriever`` also finds documents that happened with the query
 history      ``PAMHistoryRetriever`` treats the chat as a trajectory, and finds documents that come next
-feedback     stores which documents served a question
+feedback     stores the documents that served a question
 tools        ``recall_tool`` and ``feedback_tool`` for agents
 citations    ``CitationFeedback``: documents that an answer cites become feedback
-documents    documents to memories and back, filters, and the order of documents in a source
+documents    converts documents to memories and back; filters, and the order of documents in a source
 """
 
 from importlib.util import find_spec

@@ -23,7 +23,7 @@ ANSWERS = ("answer", "output", "result", "messages")  # keys of a chain's output
 def cited_in_brackets(answer: str, documents: Sequence[Document]) -> list[Document]:
     """Returns the documents that an answer names in square brackets: by id, or by number, starting with [1].
 
-    A number that is the id of one of the documents names that document.
+    If a number is the id of a document, it names this document.
     """
     names = {name.strip() for mark in MARK.findall(answer) for name in mark.split(",")}
     numbers = names - {one.id for one in documents}
@@ -45,8 +45,8 @@ class CitationFeedback(BaseCallbackHandler):
     that was retrieved but not cited counts neither for nor against. One handler may serve several runs at once.
 
     Args:
-        store: with the documents.
-        cited: returns those of all retrieved documents, in order, that an answer cites;
+        store: the store of the documents.
+        cited: returns the documents that an answer cites, given the answer and all retrieved documents in order;
             ``cited_in_brackets`` by default.
     """
 
@@ -114,7 +114,7 @@ class CitationFeedback(BaseCallbackHandler):
         run_id: UUID,
         **kwargs: Any,  # noqa: ARG002
     ) -> None:
-        """Stores feedback, if this was the end of the whole run."""
+        """Stores feedback if the whole run has ended."""
         run = self._end(run_id)
         answer = None if run is None else read_answer(outputs)
         if run is None or answer is None:

@@ -1,7 +1,7 @@
 """Converts documents and filters of LangChain to those of the index, and back.
 
-LangChain passes on any keyword. If an unknown one were ignored, a filter might not be applied, or ``delete(where=...)``
-would delete everything. So unknown keywords are refused.
+LangChain passes on any keyword. If an unknown keyword were ignored, a filter might not be applied, or
+``delete(where=...)`` would delete everything. So unknown keywords raise an error.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class RecallOptions(HandedOn, total=False):
     """Further arguments of ``recall``; see ``HandedOn`` for the rest.
 
     Attributes:
-        id: of a stored document as the query, instead of a text; it is not in the answer.
-        filter: of metadata, a dict or a function of a document (with ``hops=1`` only).
+        id: id of a stored document as the query, instead of a text; this document is not in the answer.
+        filter: metadata filter, a dict or a function of a document (with ``hops=1`` only).
         where: another name for ``filter``.
     """
 
@@ -51,7 +51,7 @@ class FitOptions(learning.FitOptions, total=False):
 
 
 class AskOptions(HandedOn, total=False):
-    """Arguments of ``LinkedIndex.ask``: also the text of the query."""
+    """Arguments of ``LinkedIndex.ask``: those of a recall, and the text of the query."""
 
     text: str
 
@@ -90,10 +90,10 @@ def from_texts(
 
 
 def name_documents(documents: Iterable[Document], ids: Iterable[str | None] | None) -> list[tuple[str, Document]]:
-    """Returns each document after its id: the given one, else its own, else a new uuid4.
+    """Returns pairs of id and document. The id is the given one, else that of the document, else a new uuid4.
 
     Raises:
-        InvalidInput: a document is something else, or there are not as many ids as documents.
+        InvalidInput: a value is no document, or there are not as many ids as documents.
     """
     contents = read_list("documents", documents)
     if not all(isinstance(one, Document) for one in contents):  # a single document is iterable, too: its fields
@@ -119,19 +119,19 @@ def _one_each(name: str, values: Iterable[Any] | None, count: int) -> list[Any]:
 
 
 def read_question(query: Any) -> str:
-    """Returns the text of a question, for the embedder. What is no string is refused, whatever the embedder does.
+    """Returns the text of a question, for the embedder.
 
     Raises:
-        InvalidInput: the query is something else.
+        InvalidInput: the query is no string, even if the embedder accepts it.
     """
     return check_text(query, "the query")
 
 
 def read_vector(embedding: Any) -> list[float]:
-    """Returns the vector of a query. The index also takes ids and batches as a query; a search by vector does not.
+    """Returns the vector of a query. The index also accepts ids and batches as a query; a search by vector does not.
 
     Raises:
-        InvalidInput: it is something else.
+        InvalidInput: the value is no vector.
     """
     got = f"The vector of a query is a {type(embedding).__name__}"
     expected, fix = "one vector, a list of numbers", "Pass embedding.embed_query(text)."
@@ -153,7 +153,7 @@ def one_filter(filter: Filter | None, where: Filter | None) -> Filter | None:
 
 
 def read_filter(filter: Filter | None, options: dict[str, Any]) -> Filter | None:
-    """Returns the filter of a similarity search; refuses other options.
+    """Returns the filter of a similarity search.
 
     Raises:
         InvalidInput: both names were used, or there are other options.
@@ -206,7 +206,7 @@ def read_places(memories: Iterable[tuple[str, Metadata]], group_by: str, order_b
 
 
 def value_at(metadata: Metadata, key: str) -> object:
-    """Returns the value of a key as filters find it: the entry with this name, else at its path, else None."""
+    """Returns the value of a key, found as filters find it: the entry with this name, else at its path, else None."""
     return metadata[key] if key in metadata else at_path(metadata, key_path(key))[1]
 
 
@@ -216,7 +216,7 @@ def _as_stored(value: object) -> object:
 
 
 def in_order(places: Mapping[str, Place]) -> tuple[list[str], list[float] | None]:
-    """Returns the ids of one group in order, and times if one key of numbers orders them, as in ``fit``."""
+    """Returns the ids of one group in order. If a single key with numbers orders them, returns these as times, too."""
     ids = sorted(places, key=lambda id: places[id][1])  # documents with equal keys stay in the order of adding
     orders = [places[id][1] for id in ids]
     timed = all(len(order) == 1 and order[0][0] == NUMBER for order in orders)

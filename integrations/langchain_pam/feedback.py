@@ -58,9 +58,9 @@ class FeedbackOfDocuments(StoredFeedback):
             query: the question.
             used: documents from a search, ids, or weights by id.
             unused: documents that were shown and did not help.
-            metadata: for ``feedback_where``, for example the author of the question.
-            timestamp: of the question; without timestamps the order of arrival is used.
-            id: of the feedback; an existing one is replaced.
+            metadata: metadata for ``feedback_where``, for example the author of the question.
+            timestamp: time of the question; without timestamps the order of arrival is used.
+            id: id of the feedback; feedback with this id is replaced.
 
         Returns:
             The id of the feedback.
@@ -107,7 +107,7 @@ def read_ids(found: Iterable[Found], name: str) -> list[str]:
     """Returns the ids of documents from a search, without duplicates.
 
     Raises:
-        InvalidInput: the value is something else, or a document has no id.
+        InvalidInput: a value is neither a document nor an id, or a document has no id.
     """
     if isinstance(found, str | Document | Hit):
         raise InvalidInput(f"Got one {type(found).__name__} as {name}.", "a list of them", "Wrap it in [ ].")

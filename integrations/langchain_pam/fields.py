@@ -9,7 +9,7 @@ from pam_retriever.adapters.recalling import refuse
 
 
 class KnownFields:
-    """A part of a pydantic model that refuses unknown arguments: one of them may be meant as a filter.
+    """A part of a pydantic model that refuses unknown arguments, because an unknown argument may be meant as a filter.
 
     Attributes:
         fields_in_words: description of the allowed arguments; empty for the names of the fields.

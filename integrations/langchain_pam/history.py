@@ -26,11 +26,11 @@ class PAMHistoryRetriever(KnownFields, RunnableSerializable[History, list[Docume
     """Retrieves documents that came next in sessions like this chat: see ``PredictiveAssociativeIndex.recall_next``.
 
     Each message with a text is a step, the newest last. A message with the id of a stored document stands for this
-    document; any other is embedded like a document. A history without such messages finds nothing, and so does an empty
-    store.
+    document; any other message is embedded like a document. A history without texts returns no documents, and so does
+    an empty store.
 
     Attributes:
-        vectorstore: the store to ask.
+        vectorstore: the store to search.
         k: number of documents.
         types: the types of messages that are steps; by default those of people and of the model, not of the system and
             of tools.
@@ -61,7 +61,7 @@ class PAMHistoryRetriever(KnownFields, RunnableSerializable[History, list[Docume
 
         Args:
             input: messages, in any form that LangChain accepts, or a prompt value; the newest last.
-            config: of LangChain.
+            config: LangChain's configuration of the run.
             kwargs: must be empty.
 
         Raises:
@@ -117,7 +117,7 @@ class PAMHistoryRetriever(KnownFields, RunnableSerializable[History, list[Docume
 
 
 def _split(store: PAMVectorStore, steps: list[BaseMessage]) -> tuple[list[str | None], list[str]]:
-    """Returns for each step the id of its document, or None; and the texts of the steps without one."""
+    """Returns for each step the id of its document, or None; and the texts of the steps without a document."""
     index = store.index
     if index is None:
         return [], []

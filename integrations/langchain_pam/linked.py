@@ -34,7 +34,7 @@ from pam_retriever.types import Metadata
 class LinkedIndex:
     """The index of a store. It links documents of a group in their order when they are stored or deleted.
 
-    Args: those of ``PAMVectorStore``.
+    Its arguments are those of ``PAMVectorStore``.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class LinkedIndex:
 
     @property
     def index(self) -> PredictiveAssociativeIndex | None:
-        """The index; None before the first document, because only vectors determine the dimension."""
+        """The index; None before the first document, because its vector determines the dimension."""
         return self._whole.of(self._tenant)
 
     def tenant(self, name: str) -> LinkedIndex:
-        """Returns the ``LinkedIndex`` of one tenant: the same object as long as something refers to it."""
+        """Returns the ``LinkedIndex`` of one tenant: the same object while a reference to it exists."""
 
         def make() -> LinkedIndex:
             made = copy(self)
@@ -89,7 +89,7 @@ class LinkedIndex:
         self._whole.close(None if self._owned else self._tenant)
 
     def add(self, documents: Mapping[str, Document], vectors: Sequence[Sequence[float]]) -> None:
-        """Stores documents by id with their vectors, and replaces those with the same id.
+        """Stores documents by id with their vectors; replaces stored documents with the same ids.
 
         Raises:
             InvalidInput: nothing was stored.
@@ -124,7 +124,7 @@ class LinkedIndex:
                 self._link(index, before, {})
 
     def get(self, ids: Iterable[str]) -> list[Record]:
-        """Returns the stored ones of the ids, without duplicates, in order."""
+        """Returns the stored memories with these ids, without duplicates, in the order of ``ids``."""
         index = self.index
         return [] if index is None else index.get(ids if isinstance(ids, str) else list(dict.fromkeys(ids)), True)
 

@@ -49,7 +49,7 @@ class PAMRetriever(KnownFields, BaseRetriever):
     ``retriever.invoke("query", k=8, mode="association")``.
 
     Attributes:
-        vectorstore: the store to ask.
+        vectorstore: the store to search.
         k: number of documents.
         mode: None uses all evidence: similarity, words, neighbours, feedback, and association after a ``fit``.
             "hybrid" is the same without feedback. "association" finds documents that happened with the query,
@@ -157,7 +157,7 @@ class PAMRetriever(KnownFields, BaseRetriever):
 class PAMVectorStoreRetriever(KnownFields, VectorStoreRetriever):
     """A ``VectorStoreRetriever`` with the additional search type "associative".
 
-    With it, ``search_kwargs`` are those of ``PAMVectorStore.recall``.
+    With this search type, ``search_kwargs`` are arguments of ``PAMVectorStore.recall``.
     """
 
     allowed_search_types: ClassVar[Collection[str]] = (*VectorStoreRetriever.allowed_search_types, "associative")

@@ -85,7 +85,7 @@ class SimilarityOfDocuments:
         """Returns ``k`` of the ``fetch_k`` closest documents, close to the query but different from each other.
 
         Args:
-            query: text.
+            query: text of the query.
             k: number of documents.
             fetch_k: number of candidates; at least ``k`` are fetched.
             lambda_mult: from 0, most diverse, to 1, closest.

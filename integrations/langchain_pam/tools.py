@@ -38,12 +38,14 @@ class Served(BaseModel):
 
 
 def recall_tool(retriever: PAMRetriever, name: str = "recall", description: str = RECALL) -> BaseTool:
-    """Returns a tool for an agent to recall documents, each after its id in brackets; the artifact has them.
+    """Returns a tool with which an agent recalls documents.
+
+    The tool returns the texts, each after the id of its document in brackets; its artifact has the documents.
 
     Args:
         retriever: for example ``PAMRetriever(vectorstore=store, k=4)``. The agent cannot change its fields.
-        name: of the tool.
-        description: of the tool, for the agent.
+        name: name of the tool.
+        description: description of the tool, for the agent.
     """
 
     def recall(question: str, callbacks: Callbacks = None) -> tuple[str, list[Document]]:
@@ -65,14 +67,14 @@ def recall_tool(retriever: PAMRetriever, name: str = "recall", description: str 
 
 
 def feedback_tool(store: PAMVectorStore, name: str = "feedback", description: str = FEEDBACK) -> BaseTool:
-    """Returns a tool for an agent to report documents that served a question.
+    """Returns a tool with which an agent reports the documents that served a question.
 
-    It answers unknown ids, and other mistakes, with an error that the agent can read; it raises none.
+    For unknown ids, and other mistakes, the tool returns an error message to the agent; it raises no error.
 
     Args:
-        store: with the documents.
-        name: of the tool.
-        description: of the tool, for the agent.
+        store: the store of the documents.
+        name: name of the tool.
+        description: description of the tool, for the agent.
     """
 
     def feedback(question: str, used: list[str], unused: list[str]) -> str:

@@ -36,17 +36,17 @@ from pam_retriever.experience.trajectories import TrajectoryLike
 class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
     """A vector store that also finds documents that happened with a query.
 
-    A document with the id of a stored one replaces it. Scores are cosines. Filters are dicts (see
+    A document with the id of a stored document replaces it. Scores are cosines. Filters are dicts (see
     ``pam_retriever.filters``) or functions of a document, and are applied before the top k are chosen. Unknown keyword
-    arguments are refused, because one of them may be meant as a filter. The async methods await those of the embedder,
-    and do not block the event loop.
+    arguments raise an error, because they may be meant as a filter. The async methods await the async methods of the
+    embedder, and do not block the event loop.
 
     Documents of one group are linked in their order when they are stored, replaced or deleted. So each is evidence for
     its neighbours before any ``fit``. The chunks of a text splitter are linked if it adds the start index:
     ``add_start_index=True``.
 
     Args:
-        embedding: of texts and queries. Its first vectors determine the dimension of a new store.
+        embedding: embeds texts and queries. Its first vectors determine the dimension of a new store.
         index: an index to use, in memory or opened from a folder.
         path: folder of a durable store, opened or created. Every write is on disk when its call returns.
         group_by: metadata key; documents that share its value are linked. None links nothing.
@@ -128,8 +128,8 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         """Stores all documents, or none. If several have the same id, the last one is stored.
 
         Args:
-            documents: to store; they are not changed.
-            ids: have precedence over those of the documents; a document with neither gets a uuid4.
+            documents: the documents to store; they are not changed.
+            ids: ids that have precedence over the ids of the documents; a document without any id gets a uuid4.
             kwargs: only ``batch_size``, which LangChain's ``index`` passes; it is ignored, because the embedder chooses
                 it.
 
@@ -214,7 +214,7 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         """Deletes documents; ignores unknown ids.
 
         Args:
-            ids: of the documents; None deletes all, as LangChain defines it.
+            ids: ids of the documents; None deletes all, as LangChain defines it.
             kwargs: must be empty.
 
         Returns:
@@ -225,7 +225,7 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Returns the stored ones of these documents, without duplicates, in the order of ``ids``."""
+        """Returns the stored documents with these ids, without duplicates, in the order of ``ids``."""
         return [to_document(record) for record in self._linked.get(ids)]
 
     # ---- experience and recall
@@ -265,12 +265,12 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
     ) -> list[tuple[Document, float]]:
         """Returns the documents that happened with a query, each with its score.
 
-        In the modes "association" and "specific" the nearest stored documents replace the text. A stored document that
-        equals the text (cosine 0.9999 or more) is not a hit then, as with ``id``. ``store.index.recall(...,
-        explain=True)`` returns evidence and the parts of a score.
+        In the modes "association" and "specific" the nearest stored documents replace the text. In these modes, a
+        stored document that equals the text (cosine 0.9999 or more) is not a hit, as with ``id``.
+        ``store.index.recall(..., explain=True)`` returns evidence and the parts of a score.
 
         Args:
-            query: text. Give either this or ``id``.
+            query: text of the query. Give either this or ``id``.
             k: number of documents.
             options: see ``RecallOptions`` and ``HandedOn``.
 
@@ -293,7 +293,7 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         return to_scored(await run_in_executor(None, partial(self._linked.ask, cue, k, where, **asked)))
 
     def search(self, query: str, search_type: str, **kwargs: Any) -> list[Document]:
-        """``as_retriever`` for one query; the search type "associative" is ``recall``."""
+        """Answers one query as a retriever with this search type does; "associative" calls ``recall``."""
         if search_type == "associative":
             return self.recall(query, **kwargs)
         return super().search(query, search_type, **kwargs)
@@ -320,11 +320,11 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         """Writes the store to a folder, without its embedder and without pickle.
 
         Args:
-            folder: a new or empty folder, or one that such a store was saved to.
+            folder: a new or empty folder, or the folder of a saved store.
             overwrite: whether to replace an existing store.
 
         Raises:
-            InvalidInput: the store never had a document, or the folder must not be written to.
+            InvalidInput: the store never had a document, or the folder is not empty and ``overwrite`` is False.
             IndexFormatError: the folder has other contents.
         """
         self._stored("save_local").save(folder, overwrite=overwrite)
@@ -334,7 +334,7 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         """Reads a saved store into memory; ``kwargs`` are the other arguments of the class.
 
         Raises:
-            IndexFormatError: there is no store, or it is damaged or of a newer version.
+            IndexFormatError: the folder has no store, or a store that is damaged or of a newer version.
         """
         same = kwargs.get("same_embedder", False)
         index = PredictiveAssociativeIndex.load(folder, embedder=embedding, same_embedder=same)

@@ -1,11 +1,11 @@
-"""LangGraph on top of ``pam_retriever``: a durable store in the process, whose search also uses experience.
+"""LangGraph on top of ``pam_retriever``: a durable embedded store, whose search also uses experience.
 
 store     ``PAMStore``: the complete ``BaseStore`` of LangGraph
 items     the stored items, in one SQLite file: the single source of truth
 rows      the data types of that file
 memories  the search indexes: one per tenant, derived from the items
-reading   checks of LangGraph's values, filters and texts
-answers   the operations that read
+reading   checks and parses LangGraph's values, filters and texts
+answers   the read operations
 sweeper   the thread that deletes expired items
 """
 

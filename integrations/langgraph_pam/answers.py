@@ -1,4 +1,4 @@
-"""The reading operations: their results, order and scores."""
+"""The read operations: their results, order and scores."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Reader:
     """Answers the operations of one batch.
 
     Args:
-        items: of the store.
-        memories: their indexes; None without ``index``.
+        items: the items of the store.
+        memories: the indexes of the items; None without ``index``.
         mode: as in ``PAMIndexConfig``.
         at: items that expired before this time are skipped; None skips none.
     """
@@ -33,11 +33,11 @@ class Reader:
         self._items, self._memories, self._mode, self._at = items, memories, mode, at
 
     def read(self, op: Op, questions: Mapping[str, Float32]) -> Result:
-        """Returns the answer to an operation, None for one that writes.
+        """Returns the answer to a read operation; None for a write operation.
 
         Args:
-            op: checked.
-            questions: the vectors of queries.
+            op: a checked operation.
+            questions: the vector of each query.
         """
         if isinstance(op, GetOp):
             return self._get(op)
@@ -94,7 +94,7 @@ class Reader:
         assert self._memories is not None
         count, prefix = op.offset + op.limit, op.namespace_prefix
         tenants, where, allowed = self._within(op)
-        # scores from words and experience are comparable only within a tenant: a search over several uses cosine
+        # scores from words and experience are comparable only within a tenant: several tenants are searched by cosine
         text = storable(op.query or "").strip() if self._mode is None and prefix else ""
         ranked: list[tuple[int, float]] = []
         for tenant in tenants:

@@ -1,8 +1,8 @@
 """Items in one SQLite file: the single source of truth of a store, with the pending changes of its indexes.
 
 A write is one transaction over all its items, of any tenants. It adds a row to ``pending`` for each change of the
-indexes. The changes are applied after the commit. If the process ended before that, they are applied when the store is
-opened. Each row has the final state of an item, so that it can be applied twice.
+indexes. The changes are applied after the commit; if the process ended before, they are applied at the next opening of
+the store. Each row has the final state of an item, so that it can be applied twice.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ ALIVE = "(expires IS NULL OR expires > :now)"
 
 
 def now() -> int:
-    """Microseconds since 1970."""
+    """Returns the time in microseconds since 1970."""
     return time.time_ns() // 1000
 
 
@@ -70,8 +70,8 @@ class Items:
     """The items of a store.
 
     Args:
-        folder: of the file, which is created if needed; None keeps the items in memory.
-        clock: microseconds since 1970.
+        folder: folder of the file, which is created if needed; None keeps the items in memory.
+        clock: returns the time in microseconds since 1970.
 
     Raises:
         IndexFormatError: the file is not of this version.
@@ -106,7 +106,7 @@ class Items:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Lets one thread in at a time, and translates errors."""
+        """Admits one thread at a time, and translates errors."""
         with self._lock:
             try:
                 yield
@@ -149,7 +149,7 @@ class Items:
         return Row._make(rows[0]) if rows else None
 
     def by_id(self, ids: Iterable[int]) -> dict[int, Row]:
-        """Returns those of the items that are stored, by number."""
+        """Returns number -> item, for the items that are stored."""
         listed = json.dumps(list(ids))
         rows = self._fetch(f"SELECT {COLUMNS} {JOINED} WHERE items.id IN (SELECT value FROM json_each(?))", [listed])  # noqa: S608
         return {row[0]: Row._make(row) for row in rows}
@@ -180,7 +180,7 @@ class Items:
         )
 
     def namespaces(self, at: int | None) -> list[str]:
-        """Returns the paths of all namespaces; with a time, of those with an item that has not expired then."""
+        """Returns the paths of all namespaces; with a time, only namespaces with an item that has not expired then."""
         there = f":now IS NULL OR id IN (SELECT namespace FROM items WHERE {ALIVE})"  # noqa: S608
         return [path for (path,) in self._fetch(f"SELECT path FROM namespaces WHERE {there}", {"now": at})]  # noqa: S608
 
@@ -207,7 +207,7 @@ class Items:
     # ---- writing
 
     def refresh(self, ids: Sequence[int]) -> None:
-        """Restarts the time to live of items, from now on."""
+        """Restarts the time to live of items."""
         with self._transaction():
             self._db.execute(
                 f"UPDATE items SET expires = ? + CAST(ttl * {MINUTE} AS INTEGER) "  # noqa: S608
@@ -219,7 +219,7 @@ class Items:
         """Stores and deletes items, all or none, and records the changes of the indexes.
 
         Args:
-            puts: at most one for each item.
+            puts: at most one put for each item.
             applied: the last change that the indexes have applied; the changes up to it are removed.
         """
         with self._transaction():

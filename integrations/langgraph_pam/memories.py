@@ -1,7 +1,7 @@
 """The search indexes: one per tenant, derived from the items and their history.
 
-Each vector of an item is a memory. The id of the first one is the number of the item; further ones have the number and
-an index. The first one is a step of the trajectory of the item's namespace.
+Each vector of an item is a memory. The id of the first memory is the number of the item; the ids of further memories
+are the number and an index. The first memory is a step of the trajectory of the item's namespace.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Memories:
     """The indexes of all tenants.
 
     Args:
-        folder: of the store; None keeps them in memory.
+        folder: folder of the store; None keeps the indexes in memory.
         embedding: makes the vectors.
 
     Raises:
@@ -57,7 +57,7 @@ class Memories:
         """Closes all indexes."""
         self._index.close()
 
-    # ---- taking over changes
+    # ---- applying changes
 
     def apply(self, changes: Iterable[Change]) -> None:
         """Applies changes of items. It is safe to apply them twice."""
@@ -77,9 +77,9 @@ class Memories:
         """Returns the best items of a tenant, each by its best memory.
 
         Args:
-            tenant: to search.
-            vector: (d,) of the question.
-            text: of the question, for the default recall; None ranks by cosine.
+            tenant: name of the tenant.
+            vector: (d,) vector of the question.
+            text: text of the question, for the default recall; None ranks by cosine.
             count: number of items, at least 1.
             where: filter of the memories.
 
@@ -103,13 +103,13 @@ def tenant_of(path: str) -> str:
 
 
 def within_length(label: str) -> str:
-    """Returns the name of the tenant for a label."""
+    """Returns the name of the tenant for a label; a digest if the label is too long."""
     encoded = label.encode()
     return label if len(encoded) <= LONGEST else f"sha256:{hashlib.sha256(encoded).hexdigest()}"
 
 
 def first_memory(item: int) -> str:
-    """Returns the id of the memory that is a step."""
+    """Returns the id of an item's first memory, which is the step of its namespace."""
     return str(item)
 
 

@@ -50,8 +50,8 @@ class PAMIndexConfig(IndexConfig, total=False):
     """LangGraph's ``IndexConfig``, with the ranking mode of a search.
 
     Attributes:
-        mode: None for the default recall of the library (vectors, words, and experience),
-            "similarity" for the cosine alone, as ``InMemoryStore`` ranks.
+        mode: None ranks by the default recall of the library (vectors, words, and experience), "similarity" by cosine
+            alone, like ``InMemoryStore``.
         same_embedder: asserts that ``embed`` makes the stored vectors, although it has another name.
     """
 
@@ -67,7 +67,7 @@ class Embedding:
 
     Attributes:
         dims: d, the length of the vectors.
-        embedder: says whether this model made stored vectors.
+        embedder: checks whether this model made the stored vectors.
         mode: see ``PAMIndexConfig``.
 
     Raises:
@@ -130,7 +130,7 @@ def read_paths(fields: Sequence[str]) -> list[list[str] | str]:
     """Parses paths of fields, for example ``"messages[*].content"``, to tokens.
 
     Raises:
-        InvalidInput: this is no list of strings.
+        InvalidInput: ``fields`` is no list of strings.
     """
     if isinstance(fields, str) or not all(isinstance(field, str) for field in fields):
         raise InvalidInput(f"Got the fields {fields!r}.", "a list of paths", "For example ['text'].")
@@ -146,7 +146,7 @@ def storable(text: str) -> str:
 
 
 def check_op(op: Op) -> None:
-    """Refuses an operation that no store supports.
+    """Checks the arguments of an operation.
 
     Raises:
         InvalidInput: an argument is invalid.
@@ -173,7 +173,7 @@ def check_op(op: Op) -> None:
 
 
 def check_place(namespace: Namespace, key: str) -> None:
-    """Refuses an invalid namespace or key.
+    """Checks a namespace and a key.
 
     Raises:
         InvalidInput: the key is invalid.
@@ -188,7 +188,7 @@ def check_place(namespace: Namespace, key: str) -> None:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Refuses names that a file cannot store.
+    """Checks that a file can store these names.
 
     Raises:
         InvalidInput: a name has a lone surrogate.
@@ -199,7 +199,7 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def check_minutes(name: str, minutes: float) -> None:
-    """Refuses an invalid time to live.
+    """Checks a time to live.
 
     Raises:
         InvalidInput: the value is no finite number of minutes, at least 0.
@@ -212,7 +212,7 @@ def check_minutes(name: str, minutes: float) -> None:
 
 
 def check_page(limit: int, offset: int) -> None:
-    """Refuses invalid limits of a page.
+    """Checks the limits of a page.
 
     Raises:
         InvalidInput: a limit is invalid.
@@ -268,7 +268,7 @@ def matches_namespace(condition: MatchCondition, namespace: Namespace) -> bool:
 
 
 def check_filter(filter: Mapping[str, Any] | None) -> None:
-    """Refuses an invalid filter.
+    """Checks a filter.
 
     Raises:
         InvalidInput: an operator is unknown, or its operand cannot be compared.
@@ -307,7 +307,7 @@ def as_stored(wanted: object) -> Any:
 
 
 def is_operators(wanted: Mapping[str, object]) -> bool:
-    """Returns whether a part of a filter has operators, and not entries of a dict."""
+    """Returns whether a part of a filter consists of operators, and not of entries of a dict."""
     return any(isinstance(key, str) and key.startswith("$") for key in wanted)
 
 

@@ -20,13 +20,13 @@ SEPARATOR = "."  # joins the labels of a namespace, which have no dot
 
 @dataclass(frozen=True)
 class Put:
-    """An item to store, replacing the existing one; without a value, to delete.
+    """An item to store, which replaces a stored item; without a value, an item to delete.
 
     Attributes:
-        namespace: of the item, not empty.
-        key: of the item.
-        value: as JSON; None deletes.
-        ttl: minutes, None for ever.
+        namespace: namespace of the item, not empty.
+        key: key of the item.
+        value: value as JSON; None deletes the item.
+        ttl: time to live in minutes, None for ever.
         texts: n texts that were embedded.
         vectors: (n, d), none of them zeros.
     """
@@ -44,12 +44,12 @@ class Change:
     """A pending change of an index: the current vectors of an item.
 
     Attributes:
-        id: rises with each change.
-        path: of the namespace, labels joined by dots.
+        id: increases with each change.
+        path: path of the namespace, labels joined by dots.
         namespace: number of the namespace.
         item: number of the item.
-        time: of the change, in microseconds since 1970; it never falls.
-        before: number of vectors of the item in the index.
+        time: time of the change, in microseconds since 1970; it never decreases.
+        before: number of vectors of the item in the index before the change.
         most: the largest number of vectors that the item may have had since then.
         texts: n texts.
         vectors: n vectors as float32, concatenated.

@@ -44,7 +44,7 @@ class Texts:
 
     Attributes:
         puts: the last put of each item, in the order of the batch.
-        values: JSON of their values, None for a deletion.
+        values: JSON of the value of each put, None for a deletion.
         fields: the texts to embed, for each put.
         stored: all these texts, without duplicates.
         asked: questions, without duplicates.
@@ -61,12 +61,12 @@ class PAMStore(BaseStore):
     """A durable store for LangGraph, whose search also finds items that happened together.
 
     Use it like any other store: ``graph.compile(store=PAMStore("folder", index={...}))``. The first element of a
-    namespace is the tenant: tenants do not affect each other's searches. Items put into one namespace are linked in
-    their order, and so are those of ``observe``. A search with a query is the default recall of the library: vectors,
-    words, neighbours, and items that served similar questions (``feedback``).
+    namespace is the tenant: tenants do not affect each other's searches. The items of one namespace are linked in the
+    order of their puts; ``observe`` links items in the given order. A search with a query is the default recall of the
+    library: vectors, words, neighbours, and items that served similar questions (``feedback``).
 
-    Each call is one transaction, also a batch over several tenants. Its writes are on disk when it returns. Any thread
-    may call any method. With ``index``, only one process at a time can have a folder open.
+    Each call is one transaction, also a batch over several tenants. Its writes are on disk when the call returns. Any
+    thread may call any method. With ``index``, only one process at a time can have a folder open.
 
     Args:
         path: folder of a durable store, opened or created; None keeps it in memory.
@@ -117,7 +117,7 @@ class PAMStore(BaseStore):
         """Executes operations: first all reads, then all writes as one transaction; see ``BaseStore``.
 
         Raises:
-            InvalidInput, InvalidNamespaceError: an operation is invalid. Nothing was done.
+            InvalidInput, InvalidNamespaceError: an operation is invalid. Nothing was read or stored.
         """
         given = list(ops)
         texts = self._read(given)
@@ -148,8 +148,8 @@ class PAMStore(BaseStore):
         """Records that items of a namespace were experienced together, in this order.
 
         Args:
-            namespace: of the items.
-            keys: of at least two items that have vectors.
+            namespace: namespace of the items.
+            keys: keys of at least two items that have vectors.
 
         Raises:
             InvalidInput: the store has no ``index``, or an item has no vector.
@@ -161,10 +161,10 @@ class PAMStore(BaseStore):
     def feedback(
         self, namespace: Namespace, query: str, used: Sequence[str] | Mapping[str, float], unused: Sequence[str] = ()
     ) -> str:
-        """Stores which items served a question; similar questions find them from then on.
+        """Stores the items that served a question; similar questions find them from then on.
 
         Args:
-            namespace: of the items.
+            namespace: namespace of the items.
             query: the question.
             used: keys of items that served it, or {key: weight} with weights above 0.
             unused: keys of items that were shown and did not help.
@@ -300,7 +300,7 @@ class PAMStore(BaseStore):
         return results
 
     def _memories_of(self, namespace: Namespace, keys: Sequence[str]) -> tuple[PredictiveAssociativeIndex, list[str]]:
-        """Returns the index of a namespace, and the memories of its items."""
+        """Returns the index of a namespace, and the ids of the memories of items with these keys."""
         for key in keys:
             check_place(namespace, key)
         tenant = self.tenant(namespace[0] if namespace else "")
@@ -343,7 +343,7 @@ def _read_ttl(ttl: TTLConfig | None) -> TTLConfig | None:
     """Checks the settings of time to live.
 
     Raises:
-        InvalidInput: a setting is unknown, or is no time.
+        InvalidInput: a setting is unknown, or has an invalid value.
     """
     if ttl is None:
         return None

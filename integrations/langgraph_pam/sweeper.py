@@ -14,7 +14,7 @@ class Sweeper:
     """Calls a function at regular intervals, in a background thread.
 
     Args:
-        sweep: the function; returns how many items were deleted.
+        sweep: the function; it returns the number of deleted items.
     """
 
     def __init__(self, sweep: Callable[[], int]) -> None:

@@ -85,7 +85,7 @@ class ExperienceOfNodes:
                 "association" and "specific", a node with this vector (cosine 0.9999 or more).
             k: number of nodes, at most.
             where: metadata filter in the language of the index.
-            filters: LlamaIndex's; both together must hold.
+            filters: LlamaIndex's metadata filters. A node must satisfy both ``where`` and ``filters``.
             **options: ``text``: the text of the query, with its vector. ``mode``: "association", "similarity", "hybrid"
                 or "specific"; None uses all evidence. ``hops``, ``channels``,
                 ``min_score``, ``faithful``, ``decay``, ``now``, ``when``, ``cue_where``, ``feedback_where``,

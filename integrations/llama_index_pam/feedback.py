@@ -48,11 +48,11 @@ class FeedbackOfNodes(StoredFeedback):
         Args:
             query: the vector of the question.
             used: nodes from a retriever, ids, or weights by id.
-            text: of the question.
+            text: text of the question.
             unused: nodes that were shown and did not help.
-            metadata: for ``feedback_where``, for example the author of the question.
-            timestamp: of the question; without timestamps the order of arrival is used.
-            id: of the feedback; an existing one is replaced.
+            metadata: metadata for ``feedback_where``, for example the author of the question.
+            timestamp: time of the question; without timestamps the order of arrival is used.
+            id: id of the feedback; feedback with this id is replaced.
 
         Returns:
             The id of the feedback.
@@ -85,7 +85,7 @@ def read_ids(found: Iterable[Found], name: str) -> list[str]:
     """Returns the ids of nodes from a retriever, without duplicates.
 
     Raises:
-        InvalidInput: the value is something else.
+        InvalidInput: a value is neither a node nor an id.
     """
     if isinstance(found, str | BaseNode | NodeWithScore):
         raise InvalidInput(f"Got one {type(found).__name__} as {name}.", "a list of them", "Wrap it in [ ].")

@@ -1,8 +1,8 @@
 """Translates LlamaIndex's metadata filters to filters of the index, or applies them in Python.
 
-Both ways agree: values are compared with values of their own kind. A missing value, or None, satisfies only NE, NIN and
-IS_EMPTY (and EQ None, if it is stored as None). An empty group of filters is true for any condition. NOT is true if
-none of its filters is true.
+Both ways give the same result: values are compared with values of the same kind. A missing value, or None, satisfies
+only NE, NIN and IS_EMPTY (and EQ None, if it is stored as None). An empty group of filters is true for any condition.
+NOT is true if none of its filters is true.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def select(
     Args:
         filters: LlamaIndex's metadata filters.
         where: a filter in the language of the index.
-        doc_ids: ids of documents: only their nodes.
-        node_ids: ids of nodes: only these.
+        doc_ids: ids of documents: select only nodes of these documents.
+        node_ids: ids of nodes: select only these nodes.
 
     Raises:
         InvalidInput: an operand of a filter does not fit its operator.
@@ -109,10 +109,10 @@ def of_documents(doc_ids: Sequence[str]) -> MetadataFilters:
 
 
 def read_filters(filters: Any) -> MetadataFilters:
-    """Returns filters; empty ones for None.
+    """Returns the given filters; empty filters for None.
 
     Raises:
-        InvalidInput: these are no filters of LlamaIndex.
+        InvalidInput: the value is no ``MetadataFilters``.
     """
     if not isinstance(filters, MetadataFilters | None):
         raise InvalidInput(
@@ -130,7 +130,7 @@ def asks_for_anything(filters: MetadataFilters | None) -> bool:
 
 
 def check_filters(filters: MetadataFilters) -> None:
-    """Refuses operands that an operator cannot use.
+    """Checks that each operator can use its operand.
 
     Raises:
         InvalidInput: an operand is invalid. The message names it and its operator.
@@ -197,7 +197,7 @@ def _check_operand(one: MetadataFilter) -> None:
 
 
 def _leaf(one: MetadataFilter) -> tuple[Where, bool]:
-    """Returns one filter for the index; the empty one, which is always true, if the index cannot express it."""
+    """Returns one filter for the index; the empty filter, which is always true, if the index cannot express it."""
     return ({}, False) if _needs_python(one) else (_expressed(one), True)
 
 

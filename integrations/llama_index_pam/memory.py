@@ -27,11 +27,11 @@ class PAMMemoryBlock(BaseMemoryBlock[str]):
     ``Memory.from_defaults(session_id="s", memory_blocks=[PAMMemoryBlock(index=index)])``.
 
     Attributes:
-        index: for the messages; ``PredictiveAssociativeIndex.open(folder, dim=...)`` makes it durable. Use
+        index: the index of the messages; ``PredictiveAssociativeIndex.open(folder, dim=...)`` makes it durable. Use
             ``index.tenant(user)`` for each user.
         embed_model: makes the vectors; ``Settings.embed_model`` by default.
         similarity_top_k: number of messages to recall.
-        retrieval_context_window: number of last messages that are the question.
+        retrieval_context_window: number of last messages that form the question.
         across_sessions: recall messages of all sessions in the index; False recalls only those of the current session.
     """
 
@@ -48,7 +48,7 @@ class PAMMemoryBlock(BaseMemoryBlock[str]):
         session_id: str | None = None,
         **block_kwargs: Any,  # noqa: ARG002 - for other blocks
     ) -> str:
-        """Returns the messages that fit the last ones, the best first, one per line."""
+        """Returns the messages that are relevant to the last messages, the best first, one per line."""
         asked = " ".join(filter(None, map(_text, (messages or [])[-self.retrieval_context_window :])))
         if not asked:
             return ""
@@ -67,7 +67,7 @@ class PAMMemoryBlock(BaseMemoryBlock[str]):
         await asyncio.to_thread(self._store, said, vectors)
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
-        """Removes lines from the end, which fit least, until this many tokens are removed; None if no line is left."""
+        """Removes the least relevant lines, at the end, until this many tokens are removed; None if no line is left."""
         tokenize, lines, gone = get_tokenizer(), content.split("\n"), 0
         while lines and gone < tokens_to_truncate:
             gone += len(tokenize(lines.pop()))

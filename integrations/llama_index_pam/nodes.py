@@ -24,7 +24,7 @@ def read_nodes(nodes: Any) -> list[BaseNode]:
     """Returns nodes as a list.
 
     Raises:
-        InvalidInput: they are something else.
+        InvalidInput: a value is no node.
     """
     given = read_list("nodes", nodes)
     if not all(isinstance(one, BaseNode) for one in given):  # a single node is iterable, too: its fields
@@ -40,7 +40,7 @@ def embedding_of(node: BaseNode) -> list[float]:
     """Returns the embedding of a node.
 
     Raises:
-        InvalidInput: the node has none.
+        InvalidInput: the node has no embedding.
     """
     if node.embedding is None:
         raise InvalidInput(
@@ -52,7 +52,7 @@ def embedding_of(node: BaseNode) -> list[float]:
 
 
 def to_metadata(node: BaseNode) -> dict[str, Any]:
-    """Returns the metadata to store: the node's own at the top level, for filters, and the rest of the node."""
+    """Returns the metadata to store: those of the node at the top level, for filters, and the rest of the node."""
     # the vector is stored separately; without it, the dump is many times smaller
     bare = node.model_copy(update={"embedding": None})
     # the text is stored separately, too; but a multimodal Node cannot be restored without its own
@@ -88,7 +88,7 @@ class Place:
         document: the id of its document, or None.
         previous: the id of the node before it, or None.
         next: the id of the node after it, or None.
-        start: of its text in the document, or None.
+        start: start of its text in the document, or None.
     """
 
     document: str | None = None
@@ -109,7 +109,7 @@ def read_place(metadata: Metadata) -> Place:
 
 
 def read_around(index: PredictiveAssociativeIndex, places: Iterable[tuple[str, Place]]) -> dict[str, Place]:
-    """Returns the stored ones of the given nodes, and all connected to them by document or as previous and next."""
+    """Returns the places of the given stored nodes, and of all nodes in the same documents or linked as neighbours."""
     around: dict[str, Place] = {}
     asked: set[str] = set()  # documents, and
     looked_up: set[str] = set()  # nodes, each only once
@@ -133,9 +133,9 @@ def link(index: PredictiveAssociativeIndex, before: Mapping[str, Place], after: 
     """Stores the trajectories of nodes that are newly adjacent.
 
     Args:
-        index: with the nodes.
+        index: the index of the nodes.
         before: nodes and their old places.
-        after: the same nodes and new ones with their new places, without removed ones.
+        after: the same nodes without removed nodes, and new nodes, with their new places.
     """
     stood, standing = read_chains(before), read_chains(after)
     anew = [Trajectory(ids=ids, id=name) for name, ids in standing.items() if stood.get(name) != ids]
@@ -192,7 +192,7 @@ def read_chains(places: Mapping[str, Place]) -> dict[str, list[str]]:
 
 
 def _successors(places: Mapping[str, Place]) -> dict[str, str]:
-    """Returns the successor of each node, as given by either of the two."""
+    """Returns the successor of each node: from its own ``next``, or from ``previous`` of the other node."""
     said: list[tuple[str | None, str | None]] = [
         (id, place.next) for id, place in places.items() if place.next in places
     ]

@@ -15,7 +15,7 @@ from pam_retriever.adapters.whole import is_filled
 
 
 def check_local(fs: AbstractFileSystem | None) -> None:
-    """Refuses file systems that cannot hold an index.
+    """Checks that the file system can hold an index.
 
     Raises:
         InvalidInput: the file system is not the local one.
@@ -27,7 +27,7 @@ def check_local(fs: AbstractFileSystem | None) -> None:
 
 
 def save_index(index: PredictiveAssociativeIndex | None, path: str, home: str | None) -> None:
-    """Writes an index to ``path``, unless that is its own folder ``home``.
+    """Writes an index to ``path``, unless ``path`` is the folder ``home`` of the index.
 
     Raises:
         InvalidInput: there is no index yet, but ``path`` has contents.

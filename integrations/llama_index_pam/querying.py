@@ -1,4 +1,4 @@
-"""Answers queries of LlamaIndex by the index."""
+"""Answers queries of LlamaIndex from the index."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def answer(
 
 
 def with_words(index: PredictiveAssociativeIndex | None, text: str, options: RecallOptions) -> RecallOptions:
-    """Returns the options of a recall for a question: with words by default; without words the other evidence."""
+    """Returns the options of a recall for a question. By default they include the words of the question, if any."""
     if options.get("mode") not in (None, "hybrid"):
         return options
     if text.strip():
@@ -89,7 +89,7 @@ def recall(
     """Returns the ``k`` best hits among the selected memories; none from an empty index.
 
     Raises:
-        InvalidInput: several hops with a filter that only Python can apply.
+        InvalidInput: several hops are combined with a filter that only Python can apply.
     """
     try:
         if selection.by_index:
@@ -124,7 +124,7 @@ def _check(query: VectorStoreQuery, settings: dict[str, Any]) -> list[float]:
 
 
 def _channels(alpha: float | None) -> Channels | None:
-    """Returns the weights for ``alpha`` of similarity; 0.5 gives those of the mode "hybrid"."""
+    """Returns the weights of channels, with ``alpha`` for similarity; 0.5 gives the weights of the mode "hybrid"."""
     if alpha is None:
         return None
     return Channels(similarity=alpha, reverse=(1 - alpha) / 2, mutual=(1 - alpha) / 2)
@@ -158,7 +158,7 @@ def _mmr(
 def _recall_allowed(
     index: PredictiveAssociativeIndex, query: Cue, k: int, selection: Selection, options: RecallOptions
 ) -> list[Hit]:
-    """Ranks the best memories and, if too few of them are selected, all that satisfy ``where``."""
+    """Ranks the best memories and, if too few of them are selected, all memories that satisfy ``where``."""
     if options.get("hops", 1) != 1:
         raise InvalidInput(
             f"Got hops={options['hops']} and node_ids, or a filter that is tested in Python.",

@@ -37,12 +37,12 @@ class PAMRetriever(BaseRetriever):
             similar; both raise ``NotFitted`` if there is no association. "similarity" ranks by cosine.
         hops: number of steps of association to follow.
         where: metadata filter in the language of the index.
-        filters: LlamaIndex's metadata filters; both together must hold.
-        channels: weights instead of those of ``mode``.
-        embed_model: embeds the question; that of the ``VectorStoreIndex`` if None, else
+        filters: LlamaIndex's metadata filters. A node must satisfy both ``where`` and ``filters``.
+        channels: weights of the channels, instead of the weights of ``mode``.
+        embed_model: embeds the question; None uses the model of the ``VectorStoreIndex``, or else
             ``Settings.embed_model``.
-        callback_manager: of LlamaIndex.
-        object_map: for nodes that stand for other objects; that of the ``VectorStoreIndex`` if None.
+        callback_manager: LlamaIndex's callback manager.
+        object_map: objects for which nodes stand, by id; None uses the map of the ``VectorStoreIndex``.
         min_score: drop nodes with a lower score.
         faithful: only nodes that were experienced with the question.
         decay: half-life of a score, in the unit of the timestamps.
@@ -51,7 +51,7 @@ class PAMRetriever(BaseRetriever):
         feedback_where: metadata filter of the past questions to use.
         direction: "after" or "before": only nodes after, or before, the question count as linked to it.
         tenant: use only this tenant of the store, see ``PAMVectorStore.tenant``.
-        verbose: print what is retrieved recursively.
+        verbose: print the steps of a recursive retrieval.
 
     Raises:
         InvalidInput: the mode is unknown, or the index has another store.

@@ -164,10 +164,10 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
     # ---- nodes
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """Stores nodes and replaces those with the same id; of several with one id, the last is stored.
+        """Stores nodes; replaces nodes with the same ids. If several nodes have the same id, the last is stored.
 
         Args:
-            nodes: with embeddings.
+            nodes: nodes with embeddings.
             **kwargs: must be empty.
 
         Returns:
@@ -190,7 +190,7 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
         return await asyncio.to_thread(self.add, nodes, **kwargs)
 
     def delete(self, ref_doc_id: str, **kwargs: Any) -> None:
-        """Deletes the nodes of a document; ignores an unknown one. Takes no keywords."""
+        """Deletes the nodes of a document; ignores an unknown document. Accepts no keywords."""
         refuse(kwargs, "ref_doc_id")
         self._delete(None, of_documents([check_id(ref_doc_id, "ref_doc_id")]))
 
@@ -279,10 +279,10 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
         """Answers one of LlamaIndex's queries.
 
         Args:
-            query: mode DEFAULT (cosine), MMR, or HYBRID: the words of ``query_str``, cosine, neighbours, feedback, and
-                after ``fit`` association, as the default recall of the index, or with ``alpha`` of cosine and
-                1 - ``alpha`` of association. Filters, and ``doc_ids`` and ``node_ids`` unless empty, act before
-                the ``similarity_top_k`` are chosen.
+            query: its mode is DEFAULT (cosine), MMR, or HYBRID. HYBRID uses the words of ``query_str``, cosine,
+                neighbours, feedback, and after ``fit`` association, like the default recall of the index. With
+                ``alpha``, the weights are ``alpha`` for cosine and 1 - ``alpha`` for association. Filters,
+                ``doc_ids`` and ``node_ids`` (unless empty) are applied before the ``similarity_top_k`` are chosen.
             **kwargs: for MMR ``mmr_threshold`` (0 for variety, 1 for nearness, 0.5 by default) and
                 ``mmr_prefetch_k``, the number of nearest nodes to choose from (ten times
                 ``similarity_top_k``, and at least 100, by default). For HYBRID ``feedback_where`` and ``direction``.
@@ -320,7 +320,7 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
 
         Raises:
             InvalidInput: ``fs`` is not the local file system.
-            IndexFormatError: there is no store, or it is damaged.
+            IndexFormatError: the folder has no store, or a damaged store.
         """
         check_local(fs)
         return cls(index=load_index(persist_path))
