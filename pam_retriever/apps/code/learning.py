@@ -23,13 +23,13 @@ from pam_retriever.validation import check_count
 
 STATE = "git:repository"
 FILE, COMMIT, REPOSITORY = "file", "commit", "repository"  # kinds of memories, in the metadata
-MOST_FILES = 20  # per commit: a larger commit says little about any file, and is not learnt
+MOST_FILES = 20  # per commit; a larger commit tells little about each file, and is not learnt
 BATCH = 500  # files whose contents are in memory together
 LATEST = 2**37  # seconds; a later time comes from a wrong clock
 
 
 class Settings(TypedDict):
-    """The rules for commits to learn: the largest number of files, and the end of a shallow clone."""
+    """The rules that select commits: the largest number of files, and the end of a shallow clone."""
 
     most_files: int
     shallow: list[str]
@@ -104,14 +104,14 @@ def learn(
     """Updates an index to a revision of a repository; does not read known commits again.
 
     Args:
-        index: with an embedder; new, or from an earlier run.
-        repository: to read.
+        index: an index with an embedder; new, or from an earlier run.
+        repository: the repository to read.
         revision: a branch, a tag or a hash.
         most_files: a commit that changes more files is skipped.
         progress: wraps the batches of commits, as tqdm does.
 
     Raises:
-        InvalidInput: the index has other contents, or is of another repository.
+        InvalidInput: the index has other contents, or belongs to another repository.
     """
     began = time.perf_counter()
     state = state_of(index)
@@ -278,7 +278,7 @@ class _Files:
         return unchanged, texts
 
     def _new_id(self, path: str) -> str:
-        """Returns the path as id, with a number if a file that was moved away still has this id."""
+        """Returns the path as id, with a number if a file that was moved to another path still has this id."""
         taken = {*self._stored, *self.ids.values(), STATE}
         id, number = path, 2
         while id in taken:
@@ -311,9 +311,9 @@ def store(index: PredictiveAssociativeIndex, lessons: list[Lesson], vectors: dic
     """Stores commits, experience first: if the feedback of a commit is stored, its experience is, too.
 
     Args:
-        index: with an embedder.
-        lessons: in order of time.
-        vectors: of messages that are embedded already.
+        index: an index with an embedder.
+        lessons: commits in order of time.
+        vectors: vectors of messages that are already embedded.
     """
     index.observe_many([Trajectory(ids=lesson.used, id=lesson.id) for lesson in lessons if len(lesson.used) > 1])
     for known in (True, False):

@@ -32,7 +32,7 @@ class Reason:
         commit: the hash.
         subject: the first line of its message.
         date: as ISO 8601, or None.
-        likeness: cosine with the question; None for a query by files.
+        likeness: cosine similarity to the question; None for a query by files.
     """
 
     commit: str
@@ -48,8 +48,8 @@ class FileHit:
     Attributes:
         path: the current path.
         score: the sort key.
-        commits: number of commits that changed it, or that changed it together with the given files.
-        reasons: the best of these; none for a file that is found only by its path and contents.
+        commits: number of commits that changed the file, or that changed it together with the given files.
+        reasons: the best of these commits; none for a file that is found only by its path and contents.
     """
 
     path: str
@@ -66,8 +66,8 @@ class CodeMemory:
     """A query interface to an index from ``pam-retriever git``.
 
     Args:
-        index: open or loaded.
-        embedder: of the index.
+        index: an open or loaded index.
+        embedder: the embedder of the index.
 
     Raises:
         InvalidInput: the index is no code memory.
@@ -103,17 +103,17 @@ class CodeMemory:
         return found
 
     def changed_with(self, paths: Sequence[str], k: int = 10) -> list[FileHit]:
-        """Returns the files that usually change together with these, best first, each with common commits.
+        """Returns the files that usually change together with the given files, best first, each with common commits.
 
         The score has two parts of equal weight: default recall, which covers similar and recent files, and the share of
-        the commits of a file that also changed the other one, which covers files that always change together.
+        a file's commits that also changed the other file, which covers files that always change together.
 
         Args:
-            paths: of files in the repository.
+            paths: paths of files in the repository.
             k: number of files, at most.
 
         Raises:
-            InvalidInput: there are no paths, or one is not in the index.
+            InvalidInput: there are no paths, or a path is not in the index.
         """
         if isinstance(paths, str) or not paths:
             raise InvalidInput(f"Got the paths {paths!r}.", "a list of one or more", "Name the files that changed.")
@@ -140,7 +140,7 @@ class CodeMemory:
         return vector, self._index.recall(vector, k=k, text=question, where=_files(where))
 
     def _by_path(self, id: str, known: Hits, k: int) -> dict[str, float]:
-        """Returns scores for a file without common commits: those of ``known``, plus those by the words of its path."""
+        """Returns scores for a file without common commits: scores of ``known``, plus scores by words of its path."""
         found: dict[str, float] = {}
         for hits in (known, self._ask(path_words(self._paths[id]), k, None)[1]):
             others = [hit for hit in hits if hit.id != id]
@@ -156,7 +156,7 @@ class CodeMemory:
         return FileHit(self._paths[id], float(score), len(commits), reasons)
 
     def _shares(self, id: str) -> dict[str, float]:
-        """Returns the share of the commits of a file that also changed another, smoothed by one pseudo-commit."""
+        """Returns for each other file the share of its commits that changed it, with one pseudo-commit added."""
         mine = self._changing.get(id, [])
         together = Counter(other for at in mine for other in self._commits[at].used)
         return {other: count / (len(mine) + 1) for other, count in together.items()}

@@ -1,4 +1,4 @@
-"""Reads a git repository by git itself: commits, files and contents. Changes nothing in it."""
+"""Reads a git repository with the program git: commits, files and contents. Changes nothing in it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HASH = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 STATUS = re.compile(rb"[A-Z]\d*")
 PIECE = 1 << 16
 SUBMODULE, LINK = "160000", "120000"
-LARGEST = 1_000_000  # bytes; a longer file is data, or generated
+LARGEST = 1_000_000  # bytes; a larger file is data, or generated
 SNIFFED = 8_000  # bytes in which git searches for a NUL to detect binary files
 
 
@@ -45,7 +45,7 @@ class Change:
 
     Attributes:
         kind: git's letter: A added, M modified, D deleted, R renamed, T another type.
-        path: of the file after the commit, or before it if it was deleted.
+        path: path of the file after the commit; of a deleted file, its path before.
         before: the path before a rename, else None.
     """
 
@@ -60,8 +60,8 @@ class Commit:
 
     Attributes:
         id: its full hash.
-        time: of the committer, seconds since 1970.
-        message: all of it.
+        time: time of the committer, seconds since 1970.
+        message: the whole message.
         changes: the files that it changed.
     """
 
@@ -87,8 +87,8 @@ class Repository:
         path: its folder, any folder below it, or a bare repository.
 
     Attributes:
-        path: where git was started.
-        common: the folder that git keeps its own files in.
+        path: the folder in which git is started.
+        common: the folder in which git stores its own files.
 
     Raises:
         InvalidInput: there is no repository.
@@ -139,7 +139,7 @@ class Repository:
         return self._run("rev-list", tip, f"^{since}", "--").stdout.decode().split()
 
     def changed_before(self, commit: str, paths: Sequence[str]) -> bool:
-        """Returns whether ``commit`` or an earlier one changed a file at one of these paths."""
+        """Returns whether ``commit`` or an earlier commit changed a file at one of these paths."""
         if not paths:
             return False
         given = "\n".join([commit, "--", *(path for path in paths if "\n" not in path)])
@@ -150,7 +150,7 @@ class Repository:
         )
 
     def renames(self, old: str, new: str) -> list[Change]:
-        """Returns the files whose path in commit ``old`` differs from that in ``new``."""
+        """Returns the files whose paths in the commits ``old`` and ``new`` differ."""
         wanted = ("-r", "-z", "-M", "-l1000", "--no-ext-diff", "--name-status", "--diff-filter=R")
         tokens = iter(self._run("diff-tree", *wanted, old, new, "--").stdout.split(b"\0"))
         return [_change(token, tokens) for token in tokens if token]
@@ -168,7 +168,7 @@ class Repository:
         return [file for file in found if file.path not in ignored]
 
     def texts(self, blobs: Sequence[str]) -> list[str | None]:
-        """Yields the content of each blob, None for a binary one."""
+        """Returns the content of each blob, None for a binary blob."""
         if not blobs:
             return []
         answer = self._run("cat-file", "--batch", given="".join(f"{blob}\n" for blob in blobs).encode()).stdout

@@ -25,14 +25,14 @@ class Memory:
     """A memory in an answer.
 
     Attributes:
-        id: of the memory; ``memory://ID`` is its resource.
+        id: id of the memory; ``memory://ID`` is its resource.
         text: its text, cut after 2,000 characters.
-        cut: whether the text goes on.
-        session: that it was remembered in, or None.
-        metadata: what was stored with it; empty, and ``cut`` set, where that is too long.
-        score: what memories are sorted by, larger is better; None where nothing was asked.
-        confidence: the probability that it serves the question, where that is known.
-        why: what speaks for it.
+        cut: whether the text or the metadata were cut.
+        session: the session in which it was stored, or None.
+        metadata: its metadata; empty, and ``cut`` set, if they are too long.
+        score: the score by which memories are sorted, larger is better; None without a question.
+        confidence: the probability that it serves the question, if known.
+        why: the reasons for the hit.
     """
 
     id: str
@@ -55,14 +55,14 @@ class Recalled:
 
 @dataclass(frozen=True)
 class Happened:
-    """What happened with a memory.
+    """A memory, the steps around it, and its associates.
 
     Attributes:
-        notice: how to read texts.
-        memory: the one that was asked for.
+        notice: the warning that texts are data, not instructions.
+        memory: the memory with the given id.
         before: steps of its session before it, the nearest last.
         after: steps of its session after it, the nearest first.
-        associated: others that belong to it, best first.
+        associated: other memories that are associated with it, best first.
     """
 
     notice: str
@@ -74,7 +74,7 @@ class Happened:
 
 @dataclass(frozen=True)
 class Session:
-    """A session: its name, how many steps it has, and the beginning of the last one's text."""
+    """A session: its name, its number of steps, and the beginning of the text of its last step."""
 
     name: str
     steps: int
@@ -83,7 +83,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Sessions:
-    """Sessions, the newest first, and how many there are in all."""
+    """Sessions, the newest first, and the number of all sessions."""
 
     notice: str
     total: int
@@ -92,7 +92,7 @@ class Sessions:
 
 @dataclass(frozen=True)
 class Stored:
-    """What was stored."""
+    """The id and the session of a stored memory or request."""
 
     id: str
     session: str | None
@@ -100,14 +100,14 @@ class Stored:
 
 @dataclass(frozen=True)
 class Forgotten:
-    """What was forgotten, or would be.
+    """The result of ``forget``: the deleted memories, or the memories that it would delete.
 
     Attributes:
-        notice: how to read texts.
-        forgotten: how many memories were forgotten; 0 for a question.
-        would_forget: how many would be.
-        confirm_with: what to pass as ``confirm`` to forget them; None when it is done, or there is nothing to do.
-        examples: some of them.
+        notice: the warning that texts are data, not instructions.
+        forgotten: number of deleted memories; 0 before the confirmation.
+        would_forget: number of memories that would be deleted.
+        confirm_with: the value of ``confirm`` that deletes them; None after the deletion, or if there are none.
+        examples: some of these memories.
     """
 
     notice: str
@@ -119,7 +119,7 @@ class Forgotten:
 
 @dataclass(frozen=True)
 class Status:
-    """What the memory holds, in numbers."""
+    """The contents of the index in numbers, and its settings."""
 
     folder: str
     model: str
@@ -134,7 +134,7 @@ class Status:
 
 @dataclass(frozen=True)
 class RelatedFile:
-    """A file, and the past commits that speak for it."""
+    """A file, and the past commits that support it."""
 
     path: str
     score: float

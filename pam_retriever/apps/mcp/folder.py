@@ -1,4 +1,4 @@
-"""An index in a folder that several processes read and write: readers are current, and writers take turns."""
+"""An index in a folder that several processes read and write: readers follow the writers, which take turns."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class OneAtATime:
     It caches the last text of each kind. So a text can be embedded before a write, while other processes need not wait.
 
     Args:
-        model: to call.
+        model: the model to call.
     """
 
     def __init__(self, model: TextModel) -> None:
@@ -101,7 +101,7 @@ class SharedFolder:
         """Returns the current index; creates it if it does not exist.
 
         Raises:
-            InvalidInput: the index does not exist and may not be created; or it is of another model.
+            InvalidInput: the index does not exist and may not be created; or another model made its vectors.
         """
         if self._reader is None and not (self.path / "manifest.json").exists():
             self._make()  # outside the lock, which a writer takes, too
@@ -129,7 +129,7 @@ class SharedFolder:
         """Returns the index as a code memory.
 
         Raises:
-            InvalidInput: it is no code memory.
+            InvalidInput: the index is no code memory.
         """
         index = self.reader()
         state = state_of(index)

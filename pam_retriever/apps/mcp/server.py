@@ -94,8 +94,8 @@ class MemoryServer(MCPServer[Any]):
     """A server over one folder.
 
     Args:
-        folder: of the index.
-        code: whether the index is a code memory, and so has ``related_files``.
+        folder: the folder of the index.
+        code: whether the index is a code memory, and the server has the tool ``related_files``.
     """
 
     def __init__(self, folder: SharedFolder, code: bool) -> None:
@@ -150,7 +150,7 @@ class MemoryServer(MCPServer[Any]):
 
 
 def listen(port: int) -> socket.socket:
-    """Returns a loopback socket; port 0 takes a free one.
+    """Returns a loopback socket; port 0 chooses a free port.
 
     Raises:
         InvalidInput: the port is taken, or this user may not use it.

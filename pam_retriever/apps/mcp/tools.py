@@ -34,7 +34,7 @@ from pam_retriever.types import Direction, Record
 EXAMPLES = 5  # memories in an answer of ``forget``
 AROUND = 5  # steps of a session before and after a memory
 SHOWN = 200  # characters of the last step of a session
-MOST_REQUESTS = 5_000  # past questions that are read to count those that a memory served
+MOST_REQUESTS = 5_000  # past questions that are read to count the questions that a memory served
 NEWEST = 100  # memories that are listed as resources
 
 
@@ -42,7 +42,7 @@ class Tools:
     """The tools over one folder.
 
     Args:
-        folder: of the index.
+        folder: the folder of the index.
         session: the default session of new memories.
     """
 
@@ -105,7 +105,7 @@ class Tools:
         return (), ()
 
     def feedback(self, question: str, used: Sequence[str], unused: Sequence[str] = ()) -> Stored:
-        """Stores which memories served a question."""
+        """Stores the memories that served a question."""
         self._folder.model.encode_query([question])
         with self._folder.writing() as index:
             _check_known(index, [*used, *unused])
@@ -191,7 +191,7 @@ class Tools:
 
 
 def _memories(index: PredictiveAssociativeIndex, filter: Mapping[str, object] | None) -> Json | None:
-    """Returns a filter that excludes the internal memory of a code memory."""
+    """Returns the filter, extended to exclude the internal memory of a code memory."""
     if STATE not in index:
         return None if filter is None else dict(filter)
     own: Json = {"kind": {"$ne": "repository"}}
@@ -199,7 +199,7 @@ def _memories(index: PredictiveAssociativeIndex, filter: Mapping[str, object] | 
 
 
 def _served(index: PredictiveAssociativeIndex, ids: set[str]) -> dict[str, list[str]]:
-    """Returns for each memory the number of past questions that it served, and the last of them."""
+    """Returns for each memory reasons: the number of past questions that it served, and the last of them."""
     found: dict[str, list[str]] = {}
     for one in index.feedbacks() if (index.overview().requests or 0) <= MOST_REQUESTS else ():
         for id, weight in one.used.items():

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pam_retriever.store.base import Store
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
-FORMAT = 2  # since it holds feedback, times and mentions
+FORMAT = 2  # 2 added feedback, times and mentions
 LEAST = (2, 5)  # needed for nullable fields, array_contains_any, and several vectors per entity
 MAX_DIM = 16_000  # Milvus allows 32,768 numbers, and a key [p ; f(p) ; e(p)] has two vectors and a code
 
@@ -28,12 +28,12 @@ class MilvusBackend:
     Args:
         uri: a path that ends in ".db", or "http://host:port".
         token: "user:password" or a token of the server.
-        prefix: of the names of the index's collections; different for each index.
+        prefix: prefix of the names of the index's collections; different for each index.
         patience: seconds for which a call tries to restore a lost connection before it fails.
 
     Raises:
         InvalidInput: an argument is invalid.
-        MissingExtra: pymilvus is not installed, or milvus-lite for a file.
+        MissingExtra: pymilvus, or milvus-lite for a file, is not installed.
     """
 
     name = "milvus"
@@ -58,7 +58,7 @@ class MilvusBackend:
         """Opens the index; creates it if it does not exist.
 
         Raises:
-            EngineUnavailable, InvalidInput, StorageError, IndexFormatError: as the message says.
+            EngineUnavailable, InvalidInput, StorageError, IndexFormatError: the message explains the cause.
         """
         from pam_retriever.engines.milvus.calls import Calls  # the extra is needed from here on
         from pam_retriever.engines.milvus.client import Connection
@@ -93,7 +93,7 @@ def _check_version(found: str, place: str) -> None:
 
 
 def _agreed(stored: str | None, dim: int | None, place: str) -> int:
-    """Returns the dimension of the existing index, or of the new one."""
+    """Returns the dimension of the existing or new index, after a check that both given values agree."""
     if stored is None:
         if dim is None:
             raise InvalidInput(f"There is no index at {place}.", "dim for a new one", "Pass dim=...")

@@ -1,4 +1,4 @@
-"""Calls to Milvus: their consistent state, and the exclusion of writers."""
+"""Calls to Milvus: each reads a consistent state, and only one process writes at a time."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pam_retriever.engines.milvus.client import Connection
 from pam_retriever.engines.milvus.settings import MilvusSettings
 from pam_retriever.errors import IndexLocked
 
-LEASE = 60.0  # seconds without a sign after which a writer counts as dead
+LEASE = 60.0  # seconds without a renewal after which a writer counts as dead
 PAUSE = 0.05
 
 
 @dataclass
 class MilvusState(State):
-    """The state as one entity. Replacing it makes a change visible.
+    """The state of an index, stored as one entity. Its replacement makes a change visible.
 
     Attributes:
-        previous: the generation before this one.
+        previous: the previous generation.
         writer: the current writer, "" for none.
         since: the start of its call; without a writer, the time of a failed call that may have left data.
     """
@@ -38,7 +38,7 @@ class Calls:
     """The calls to one index.
 
     Args:
-        connection: to it.
+        connection: the connection to Milvus.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -62,7 +62,7 @@ class Calls:
 
     @contextmanager
     def reading(self) -> Iterator[MilvusState]:
-        """Uses one state for all reads inside. Concurrent writes may be partly visible."""
+        """Uses one state for all reads inside the block. Concurrent writes may be partly visible."""
         if getattr(self._local, "state", None) is not None:
             yield self._local.state
             return
@@ -74,7 +74,7 @@ class Calls:
 
     @contextmanager
     def transaction(self, began: Callable[[State], None], recount: Callable[[], int]) -> Iterator[MilvusState]:
-        """Makes the writes inside visible at its end. Milvus cannot undo them if it fails before.
+        """Makes the writes of the block visible at its end. Milvus cannot undo them if the block fails.
 
         Raises:
             IndexLocked: another process has been writing for the whole time.
@@ -100,7 +100,7 @@ class Calls:
         self._write(MilvusState(0, 0, 0, 0, 0, 0, 0, 0))
 
     def _take_over(self) -> MilvusState:
-        """Returns the state with this process as writer; ``since`` is set if the call before did not finish."""
+        """Returns the state with this process as writer; ``since`` is set if the previous call did not finish."""
         until = time.monotonic() + LEASE
         while True:
             state = self._read()

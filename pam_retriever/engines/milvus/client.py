@@ -1,4 +1,4 @@
-"""The connection to Milvus. Every operation is idempotent, so lost ones are repeated."""
+"""The connection to Milvus. Every operation is idempotent, so operations can be repeated after a lost connection."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Row = dict[str, Any]
 
 
 class Connection:
-    """A client of one Milvus, which reconnects after a loss.
+    """A client of Milvus that reconnects after a lost connection.
 
     Args:
         uri: a file for Milvus Lite, or "http://host:port".
         token: "user:password" or a token.
-        prefix: of the names of the collections.
-        patience: seconds for which it tries to reconnect.
+        prefix: prefix of the names of the collections.
+        patience: seconds for which the client tries to reconnect.
 
     Attributes:
-        place: description of the location.
+        place: a description of the location.
     """
 
     def __init__(self, uri: str, token: str, prefix: str, patience: float) -> None:
@@ -57,8 +57,8 @@ class Connection:
         """Returns the result of ``operation``; repeats it while the server is away, within the patience.
 
         Raises:
-            EngineUnavailable: the server did not come back.
-            StorageError: the server refused.
+            EngineUnavailable: the server was away for longer than the patience.
+            StorageError: the server refused the operation.
         """
         until, pause = time.monotonic() + self._patience, FIRST_PAUSE
         while True:
@@ -102,7 +102,7 @@ class Connection:
         self.run(lambda client: client.delete(collection, filter=expression))
 
     def query(self, collection: str, expression: str, fields: Sequence[str]) -> list[Row]:
-        """Returns all entities that satisfy an expression, by rising key, in any number."""
+        """Returns all entities that satisfy an expression, sorted by key; their number is not limited."""
 
         def ask(client: MilvusClient) -> list[Row]:
             iterator = client.query_iterator(
@@ -131,14 +131,14 @@ class Connection:
         return found
 
     def query_in(self, collection: str, name: str, values: Sequence[Any], fields: Sequence[str]) -> list[Row]:
-        """Returns the entities that have one of ``values``."""
+        """Returns the entities whose field ``name`` has one of ``values``."""
         found: list[Row] = []
         for start in range(0, len(values), AT_ONCE):
             found += self.query_few(collection, f"{name} in {listed(values[start : start + AT_ONCE])}", fields)
         return found
 
     def delete_in(self, collection: str, name: str, values: Sequence[Any]) -> None:
-        """Removes the entities that have one of ``values``."""
+        """Removes the entities whose field ``name`` has one of ``values``."""
         for start in range(0, len(values), AT_ONCE):
             self.delete(collection, f"{name} in {listed(values[start : start + AT_ONCE])}")
 
@@ -204,7 +204,7 @@ def text(nullable: bool = False) -> tuple[Any, Row]:
 
 
 def listed(values: Sequence[Any]) -> str:
-    """Returns strings, or integers, for an expression."""
+    """Returns strings, or integers, as a list in the syntax of an expression."""
     return "[" + ", ".join(quoted(value) if isinstance(value, str) else str(int(value)) for value in values) + "]"
 
 

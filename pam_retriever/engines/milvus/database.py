@@ -27,9 +27,9 @@ class MilvusGeneration:
     """A collection with all memories and new keys, which no call reads yet; see ``Generation``.
 
     Args:
-        database: of the index.
-        number: of the generation.
-        width: of a key.
+        database: the database of the index.
+        number: number of the generation.
+        width: length of a key.
     """
 
     def __init__(self, database: MilvusDatabase, number: int, width: int) -> None:
@@ -67,7 +67,7 @@ class MilvusGeneration:
             self._memories.put(self._collection, entities, vectors, make_keys(vectors, associate(rows, vectors)))
 
     def close(self) -> None:
-        """Ends its creation: it is in use, or is dropped. The previous one stays for calls that read it."""
+        """Drops all generations except the current one and the previous one, which running calls may read."""
         with suppress(EngineUnavailable):  # the next fit drops a collection that stays
             state = self._database.calls.state
             for name in self._milvus.collections():
@@ -81,11 +81,11 @@ class MilvusDatabase(EngineDatabase):
     """See ``EngineDatabase``.
 
     Args:
-        calls: to Milvus.
+        calls: the calls to Milvus.
         dim: length of the vectors.
 
     Attributes:
-        calls: to Milvus.
+        calls: the calls to Milvus.
         stored: the memories.
     """
 
@@ -123,7 +123,7 @@ class MilvusDatabase(EngineDatabase):
         return MilvusGeneration(self, max(used, self.state.generation) + 1, width)
 
     def erase_removed(self) -> tuple[list[str], list[str]]:
-        """Removes names of trajectories without steps, and asks Milvus to rewrite its segments, in its own time."""
+        """Removes names of trajectories without steps, and requests that Milvus rewrites its segments later."""
         with self.transaction():
             self.trajectories.remove_empty()
         names = sorted(self.calls.connection.collections())

@@ -18,7 +18,7 @@ class MilvusDocuments:
     """Documents in their own collection, which is created if it does not exist.
 
     Args:
-        calls: to the server.
+        calls: the calls to Milvus.
     """
 
     def __init__(self, calls: Calls) -> None:
@@ -51,7 +51,7 @@ class MilvusDocuments:
 
 
 def _whole(name: str, found: list[dict[str, Any]]) -> list[Document]:
-    """Returns the document of a name; none if a failed call has left only a part of it."""
+    """Returns a list with the document of a name; an empty list if a failed call has left only a part of it."""
     newest = max(one["version"] for one in found)
     parts = sorted((one for one in found if one["version"] == newest), key=lambda one: int(one["part"]))
     if len(parts) < parts[0]["parts"]:

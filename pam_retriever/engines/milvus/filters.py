@@ -1,4 +1,4 @@
-"""The filter language in Milvus: an expression that holds for all memories that satisfy the filter, and maybe for more.
+"""Translates filters to Milvus: the expression is true for all memories that satisfy the filter, and maybe for others.
 
 Milvus compares JSON differently from this library, and differently by version. So equality, ``$in``, ``$contains`` and
 ``$exists`` use an array of tags that are computed here. Ranges of numbers use the JSON. A negation is not translated.
@@ -18,7 +18,7 @@ from pam_retriever.filters import Kind, Symbol, Value, to_json
 from pam_retriever.types import Int64
 
 MOST_TAGS = 4_000  # per memory; Milvus allows 4,096 in an array
-MANY = "*"  # the only tag of a memory with more tags: it has to be checked
+MANY = "*"  # the only tag of a memory with more tags: it passes, and ``MilvusSelected`` checks it
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 EXACT = 2**53
 MOST_LISTED = 1_000  # rows in an expression; more are checked afterwards
@@ -50,7 +50,7 @@ class MilvusCompiler(Compiler):
         return super().join(kept, word.lower()) if kept or word == "OR" else ""
 
     def negated(self, test: str) -> str:
-        del test  # a test that is true for too many would, negated, exclude some
+        del test  # the negation of a test that is true for too many memories would exclude some that match
         return ""
 
     def is_listed(self, rows: Int64) -> str:

@@ -1,4 +1,4 @@
-"""Look-ups in Milvus behind the contract of a vector backend, and filters that Milvus evaluates partly."""
+"""Vector search in Milvus as an ``AnnIndex``, and filters that Milvus evaluates partly."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class MilvusSelected:
     """The memories that satisfy a filter; see ``selection.Selection``.
 
     Args:
-        connection: to Milvus.
-        collection: of the current generation.
+        connection: the connection to Milvus.
+        collection: name of the current generation's collection.
         condition: the filter, with a list of memories for each condition on time.
     """
 
@@ -38,7 +38,7 @@ class MilvusSelected:
         self.expression, _ = MilvusCompiler().compile(condition)
 
     def matches(self, found: Sequence[Mapping[str, Any]]) -> Bools:
-        """Returns which of some distinct memories, with row and metadata, match, as in a folder."""
+        """Returns a mask of the memories, given by distinct row and metadata, that match, as in a folder."""
         rows: Int64 = np.array([one["row"] for one in found], np.int64)
         order = np.argsort(rows)
         segment = Segment.of(rows[order], [found[at]["metadata"] for at in order])
@@ -68,11 +68,11 @@ class MilvusSelected:
 class MilvusKeys:
     """Inner-product search over a vector field.
 
-    A write of a memory also writes the field.
+    Each write of a memory also writes this field.
 
     Args:
-        calls: to Milvus.
-        collection: returns its name.
+        calls: the calls to Milvus.
+        collection: returns the name of the collection.
         field: "vector", compared by cosine, or "key", by inner product.
         width: length of the vectors.
     """
@@ -121,7 +121,7 @@ class MilvusKeys:
     def _ask(
         self, queries: Float32, k: int, expression: str, selected: MilvusSelected | None = None
     ) -> list[tuple[list[tuple[int, float]], int]]:
-        """Returns per query (row, score) of the memories that pass, best first, and the number that Milvus returned."""
+        """Returns for each query (row, score) of the selected memories, best first, and the number of Milvus's hits."""
         length = np.linalg.norm(queries, axis=1)
         cosine = self._field == "vector"
         asked = np.where(length[:, None] > 0, queries, 1).astype(np.float32) if cosine else queries

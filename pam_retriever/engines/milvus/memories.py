@@ -35,12 +35,12 @@ class MilvusMemories:
     """The memories of one index; see ``EngineMemories``.
 
     Args:
-        calls: to Milvus.
+        calls: the calls to Milvus.
         dim: length of the vectors.
 
     Attributes:
-        kept: their feedback, times and mentions; the database sets it.
-        changes: how often this process has written, also in a transaction that failed.
+        kept: feedback, times and mentions of the memories; the database sets it.
+        changes: number of writes by this process, also in failed transactions.
     """
 
     def __init__(self, calls: Calls, dim: int) -> None:
@@ -178,7 +178,7 @@ class MilvusMemories:
         return {one["row"]: (one["id"], one["text"], one["metadata"]) for one in found}
 
     def rows_where(self, where: Mapping[str, object]) -> MilvusSelected:
-        """Returns the rows whose metadata satisfy a filter; the engine keeps them until they are needed."""
+        """Returns the rows whose metadata satisfy a filter, as a selection that is evaluated when it is used."""
         return MilvusSelected(self._milvus, self.collection(), self.kept.condition(where))
 
     def all_vectors(self, dim: int) -> tuple[Int64, Float32]:
@@ -213,10 +213,10 @@ class MilvusMemories:
 
 
 def check_contents(ids: Sequence[str], texts: Sequence[str | None], metadatas: Sequence[str]) -> None:
-    """Refuses contents that Milvus cannot hold.
+    """Checks that Milvus can hold the contents.
 
     Raises:
-        InvalidInput: a string of more than 65,535 bytes.
+        InvalidInput: a string has more than 65,535 bytes.
     """
     for name, values in (("ids", ids), ("texts", texts), ("metadatas", metadatas)):
         for at, value in enumerate(values):

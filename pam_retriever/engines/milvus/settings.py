@@ -22,8 +22,8 @@ class MilvusSettings:
     """Settings of the index; see ``store.database.Settings``.
 
     Args:
-        connection: to Milvus.
-        generation: of the call. Each generation has its own setting "model" and weights.
+        connection: the connection to Milvus.
+        generation: returns the generation of the call. Each generation has its own setting "model" and weights.
     """
 
     def __init__(self, connection: Connection, generation: Callable[[], int]) -> None:
@@ -57,7 +57,7 @@ class MilvusSettings:
         return f"{key}@{self._generation()}" if key in OF_GENERATION else key
 
     def read(self, name: str) -> str | None:
-        """Returns the string of that name, None if it is not complete."""
+        """Returns the string of this name; None if there is none, or only a part."""
         fields = ["part", "parts", "value"]
         rows = self._milvus.get(self._name, [_key(name, 0)], fields)
         if not rows:
@@ -66,7 +66,7 @@ class MilvusSettings:
         return "".join(row["value"] for row in sorted(rows, key=lambda row: int(row["part"])))
 
     def write(self, name: str, value: str) -> None:
-        """Stores a string; one of up to 45,000 characters is replaced atomically."""
+        """Stores a string; a string of up to 45,000 characters is replaced atomically."""
         self._milvus.upsert(self._name, in_parts(name, value))
 
     def remove(self, name: str) -> None:

@@ -36,11 +36,11 @@ Stored = tuple[int, int, int, float | None, float | None]
 class MilvusTrajectories(SQLiteTrajectories):
     """The trajectories of one index; see ``EngineTrajectories``.
 
-    Questions about all of them are answered from a copy of the current version.
+    Reads of all trajectories use a copy of the current version.
 
     Args:
-        calls: to Milvus.
-        memories: of the same index.
+        calls: the calls to Milvus.
+        memories: the memories of the same index.
     """
 
     def __init__(self, calls: Calls, memories: MilvusMemories) -> None:
@@ -98,7 +98,7 @@ class MilvusTrajectories(SQLiteTrajectories):
         return [at, step.row, step.timestamp, step.salience, self._calls.state.version]
 
     def _put_chunks(self, id: str, number: int, first: int, chunks: list[list[list[Any]]]) -> None:
-        """Stores chunks of a trajectory, each with the least number of chunks."""
+        """Stores chunks of a trajectory. Each records the number of chunks that the trajectory then has at least."""
         self._milvus.upsert(
             self._name,
             [
@@ -206,7 +206,7 @@ class MilvusTrajectories(SQLiteTrajectories):
         return self._fetch("SELECT * FROM steps ORDER BY trajectory, position")
 
     def experienced_since(self, number: int, grown: Sequence[int] = ()) -> Steps:
-        """Returns the steps of the trajectories numbered above ``number``; if one has grown, all steps."""
+        """Returns the steps of the trajectories with numbers above ``number``; all steps if a trajectory has grown."""
         del grown
         _, steps = self._read(f"number > {number}")
         there = self._memories.ids()

@@ -19,7 +19,7 @@ MAX_DIM = 7_900  # pgvector allows 16,000 numbers, and a key [p ; f(p) ; e(p)] h
 class PgVectorBackend:
     """Stores an index in PostgreSQL with pgvector: ``PredictiveAssociativeIndex(dim, backend=PgVectorBackend(dsn))``.
 
-    Any number of processes can read and write it at the same time. It is created if it does not exist.
+    Any number of processes can read and write the index at the same time. It is created if it does not exist.
 
     Args:
         dsn: for example "postgresql://user:password@host:5432/database".
@@ -49,7 +49,7 @@ class PgVectorBackend:
         """Opens the index; creates it if it does not exist.
 
         Raises:
-            EngineUnavailable, InvalidInput, StorageError, IndexFormatError: as the message says.
+            EngineUnavailable, InvalidInput, StorageError, IndexFormatError: the message explains the cause.
         """
         from pam_retriever.engines.postgres.connection import Connections  # the extra is needed from here on
         from pam_retriever.engines.postgres.database import PostgresDatabase

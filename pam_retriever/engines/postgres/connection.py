@@ -50,12 +50,12 @@ class Connections:
     """Connections to the tables of one index.
 
     Args:
-        dsn: of the database.
+        dsn: DSN of the database.
         namespace: the schema of the tables.
-        patience: seconds for which it tries to reconnect.
+        patience: seconds for which a call tries to reconnect.
 
     Attributes:
-        place: description of the location.
+        place: a description of the location.
     """
 
     def __init__(self, dsn: str, namespace: str, patience: float) -> None:
@@ -80,7 +80,7 @@ class Connections:
 
     @contextmanager
     def reading(self) -> Iterator[State]:
-        """Reads one snapshot inside."""
+        """Uses one snapshot for all reads of the block."""
         if self._call is not None:
             yield self._call.state
             return
@@ -93,10 +93,10 @@ class Connections:
 
     @contextmanager
     def transaction(self, began: Callable[[State], None]) -> Iterator[State]:
-        """Commits all writes inside together, or none; transactions run one after the other.
+        """Commits all writes of the block together, or none; transactions run one after the other.
 
         Args:
-            began: called with the state inside, before anything is written.
+            began: called with the new state before any write.
 
         Raises:
             Interrupted: the connection was lost, and nothing was written. The call can be repeated.
@@ -260,7 +260,7 @@ class Connections:
         call.connection = fresh.connection
 
     def _commit(self, call: _Call) -> None:
-        """Commits; if the answer is lost, finds out the result."""
+        """Commits a transaction; if the server's answer is lost, checks whether it was committed."""
         try:
             with explained(self.place):
                 call.connection.execute("COMMIT")
@@ -280,7 +280,7 @@ class Connections:
     def _was_committed(self, version: int) -> bool:
         """Returns whether this process has written this version.
 
-        PostgreSQL's transaction number cannot tell: after a crash it may be reused.
+        PostgreSQL's transaction number does not show this: after a crash it may be reused.
         """
         with self.connect() as connection, connection.transaction():
             # waits for the transaction, which the server may still end if it has not noticed the loss

@@ -21,7 +21,7 @@ class PostgresDatabase(EngineDatabase):
     """See ``EngineDatabase``.
 
     Args:
-        connections: to existing tables.
+        connections: connections to existing tables.
         dim: length of the vectors.
 
     Attributes:

@@ -27,7 +27,7 @@ def explained(place: str) -> Iterator[None]:
     """Turns errors of PostgreSQL into errors of this library that name a remedy.
 
     Args:
-        place: of the tables, in words.
+        place: a description of the location of the tables.
 
     Raises:
         EngineUnavailable: the server cannot be reached, or the connection is lost.
@@ -43,7 +43,7 @@ def explained(place: str) -> Iterator[None]:
 
 
 def interrupted(place: str) -> Interrupted:
-    """Returns the error for a call whose connection was lost, and that stored nothing."""
+    """Returns the error for a call that lost its connection and stored nothing."""
     return Interrupted(
         f"The connection to {place} was lost in the middle of a call.", "a server that stays", "Call again."
     )

@@ -1,4 +1,4 @@
-"""The filter language in PostgreSQL: a condition on the columns ``entries`` (jsonb) and ``metadata`` (its text).
+"""Translates filters to PostgreSQL: conditions on the columns ``entries`` (jsonb) and ``metadata`` (its text).
 
 ``@>`` and small ``$in`` use the GIN index. jsonb stores numbers as decimals. Beyond 53 bits a double differs from its
 digits, so a function compares such numbers as SQLite does.
@@ -100,7 +100,7 @@ class PostgresCompiler(Compiler):
         return self._with("(entries @> %s::jsonb)", to_json(part))
 
     def _number_or_boolean(self, path: Path, value: Value, part: Callable[[Value], object]) -> str:
-        """1 is True and 0 is False, as in Python."""
+        """Returns a test of a number or a boolean: 1 equals True and 0 equals False, as in Python."""
         same = [value, bool(value)] if value in (0, 1) else [value]
         return self.join([self._contains(path, part(one)) for one in same], "OR")
 
@@ -131,7 +131,7 @@ def _at(path: Path, root: str = "entries") -> str:
 
 
 def _text(path: Path, root: str = "entries") -> str:
-    """Returns the same as text."""
+    """Returns the value at the end of a path as text; NULL in the same cases as ``_at``."""
     return f"{_at(path[:-1], root) if len(path) > 1 else root} ->> %s"
 
 

@@ -1,4 +1,4 @@
-"""Generations of keys: computed beside those in use, and switched in one transaction."""
+"""Generations of keys: a new one is computed while calls use the current one; one transaction switches."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class PostgresGeneration:
     """A table of keys that no call reads yet; see ``Generation``.
 
     Args:
-        connections: to where it is made.
-        memories: of the index.
-        width: of a key.
+        connections: connections to the tables of the index.
+        memories: the memories of the index.
+        width: length of a key.
     """
 
     def __init__(self, connections: Connections, memories: PostgresMemories, width: int) -> None:

@@ -1,4 +1,4 @@
-"""Look-ups in PostgreSQL behind the contract of a vector backend, and filters that PostgreSQL evaluates in them."""
+"""Vector search in PostgreSQL as an ``AnnIndex``, with filters that PostgreSQL evaluates."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Selected:
     """The memories that satisfy a condition; see ``selection.Selection``.
 
     Args:
-        database: with the memories.
-        condition: on the table "memories".
-        parameters: of the condition.
+        database: the connections to the database.
+        condition: SQL condition on the table "memories".
+        parameters: parameters of the condition.
     """
 
     def __init__(self, database: Connections, condition: str, parameters: list[Any]) -> None:
@@ -53,7 +53,7 @@ class Column:
 
     Attributes:
         table: name of the table.
-        name: of the column.
+        name: name of the column.
         width: length of the vectors.
         cosine: whether the vectors have any length and are compared by cosine; otherwise by inner product.
     """
@@ -65,19 +65,19 @@ class Column:
 
     @property
     def index(self) -> str:
-        """The name of the HNSW index over it."""
+        """The name of the HNSW index over the column."""
         return f"{self.table}_hnsw"
 
 
 class PostgresKeys:
     """Inner-product search over a column.
 
-    PostgreSQL's planner decides whether to use an index over it. If a filter leaves too few of its results, an exact
+    PostgreSQL's planner decides whether to use the HNSW index. If a filter leaves too few of its results, an exact
     search replaces them. The transaction that changes the memories also changes the column.
 
     Args:
-        database: with the column.
-        column: to search.
+        database: the connections to the database.
+        column: the column to search.
     """
 
     description = "pgvector"

@@ -25,11 +25,11 @@ class PostgresMemories:
     """The memories of one index; see ``EngineMemories``.
 
     Args:
-        database: with the memories.
+        database: the connections to the database.
         dim: length of the vectors.
 
     Attributes:
-        kept: their feedback, times and mentions; the database sets it.
+        kept: feedback, times and mentions of the memories; the database sets it.
     """
 
     def __init__(self, database: Connections, dim: int) -> None:
@@ -92,7 +92,7 @@ class PostgresMemories:
         return rows
 
     def set_keys(self, generation: int, rows: Int64, keys: Float32) -> None:
-        """Stores the keys (n, width) of memories and replaces existing ones."""
+        """Stores the keys (n, width) of memories; replaces existing keys."""
         self._database.run_many(
             f"INSERT INTO keys_{generation} (row, key) VALUES (%s, %s) "
             "ON CONFLICT (row) DO UPDATE SET key = excluded.key",
@@ -142,7 +142,7 @@ class PostgresMemories:
         return {row: (id, text, metadata) for row, id, text, metadata in found}
 
     def rows_where(self, where: Mapping[str, object]) -> Selected:
-        """Returns the rows whose metadata satisfy a filter; the engine keeps them until they are needed."""
+        """Returns the rows whose metadata satisfy a filter, as a selection that is evaluated when it is used."""
         return Selected(self._database, *PostgresCompiler().compile(self.kept.condition(where)))
 
     def all_vectors(self, dim: int) -> tuple[Int64, Float32]:
@@ -173,7 +173,7 @@ class PostgresMemories:
 
 
 def check_contents(ids: Sequence[str], texts: Sequence[str | None]) -> None:
-    """Refuses contents that PostgreSQL cannot hold.
+    """Checks that PostgreSQL can hold the contents.
 
     Raises:
         InvalidInput: an id is too long for the index, or a text has a NUL.

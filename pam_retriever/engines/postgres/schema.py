@@ -14,7 +14,7 @@ from pam_retriever.errors import IndexFormatError, InvalidInput, StorageError
 
 FORMAT = 2
 LEAST_POSTGRES = 130000  # the oldest version with which pgvector 0.5 is tested
-LEAST_PGVECTOR = (0, 5, 0)  # the first with HNSW
+LEAST_PGVECTOR = (0, 5, 0)  # the first version with HNSW
 MAKING = 7_240_219_301  # the lock during the creation of tables
 
 # dim is inserted as a number; everything else is constant
@@ -78,10 +78,10 @@ def prepare(connection: psycopg.Connection[Any], namespace: str, dim: int | None
     """Checks the server, and creates the tables if they do not exist.
 
     Args:
-        connection: outside a transaction.
+        connection: a connection outside a transaction.
         namespace: the schema of the tables.
-        dim: of the index; None for that of the tables.
-        place: description of the location.
+        dim: dimension of the index; None for the dimension of the tables.
+        place: a description of the location.
 
     Returns:
         The dimension.

@@ -14,7 +14,7 @@ class PostgresSettings:
     """Settings of the index; see ``store.database.Settings``.
 
     Args:
-        database: with the index.
+        database: the connections to the database.
     """
 
     def __init__(self, database: Connections) -> None:
@@ -52,7 +52,7 @@ class PostgresDocuments:
     """Documents in their own table; see ``engines.kept.Documents``.
 
     Args:
-        database: with the table.
+        database: the connections to the database.
     """
 
     def __init__(self, database: Connections) -> None:

@@ -21,8 +21,8 @@ class PostgresTrajectories:
     """The trajectories of one index; see ``EngineTrajectories``.
 
     Args:
-        database: with the trajectories.
-        memories: in the same database.
+        database: the connections to the database.
+        memories: the memories in the same database.
     """
 
     def __init__(self, database: Connections, memories: PostgresMemories) -> None:
@@ -53,7 +53,7 @@ class PostgresTrajectories:
         )
 
     def extend(self, number: int, first: int, steps: Sequence[Step]) -> None:
-        """Stores more steps of a trajectory, from position ``first`` on. Other processes read it again."""
+        """Stores more steps of a trajectory, from position ``first`` on. Other processes then read it again."""
         self._copy(number, first, steps)
         self._log_removed([(number,)])
 

@@ -59,12 +59,12 @@ def adapt_vectors(connection: psycopg.Connection[Any]) -> None:
 
 
 def pack(vectors: Float32) -> PackedList:
-    """Converts the rows of (n, d) to parameters: one each, or all as an array."""
+    """Converts the rows of (n, d) to a list of parameters, which can also be passed as one array."""
     header, size = struct.pack(">HH", vectors.shape[1], 0), 4 * vectors.shape[1]
     buffer = np.ascontiguousarray(vectors, ">f4").tobytes()
     return PackedList(Packed(header + buffer[at : at + size]) for at in range(0, len(buffer), size))
 
 
 def unpack(column: list[bytes], dim: int) -> Float32:
-    """Returns the vectors (n, dim) of a column that was read."""
+    """Returns the vectors (n, dim) of a column in binary form."""
     return np.frombuffer(b"".join(column), ">f4").reshape(len(column), dim).astype(np.float32)
