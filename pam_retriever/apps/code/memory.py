@@ -156,7 +156,7 @@ class CodeMemory:
         return FileHit(self._paths[id], float(score), len(commits), reasons)
 
     def _shares(self, id: str) -> dict[str, float]:
-        """Returns for each other file the share of its commits that changed it, with one pseudo-commit added."""
+        """Returns other file -> the share of this file's commits that changed it, with one pseudo-commit added."""
         mine = self._changing.get(id, [])
         together = Counter(other for at in mine for other in self._commits[at].used)
         return {other: count / (len(mine) + 1) for other, count in together.items()}
