@@ -45,7 +45,7 @@ class Queries:
 
 
 def experience_of(world: World, trajectories: metrics.Rows | None = None) -> Experience:
-    """Returns the world's trajectories, or others over the same states, in the form for ``train``."""
+    """Returns the world's trajectories, or other trajectories of its states, as input for ``train``."""
     chosen = world.trajectories if trajectories is None else trajectories
     count, length = chosen.shape
     return Experience(chosen.reshape(-1), np.repeat(np.arange(count), length), np.tile(np.arange(length), count))

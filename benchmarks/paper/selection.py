@@ -59,7 +59,7 @@ def drawn(setting: Setting, share: float, seed: int) -> np.ndarray:
 
 
 def shorter(setting: Setting) -> FitConfig:
-    """Returns this library's recipe at half its length: its twelve fits are compared only with each other."""
+    """Returns this library's recipe with half of its passes; the twelve fits are compared only with each other."""
     config = replace(plain(setting), code=0)
     return replace(config, passes=setting.passes or PASSES) if config.objective == "joint" else config
 

@@ -37,7 +37,7 @@ Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
 
 K, BEFORE, MOST = 10, 3, 400
-ALL = ("code-brian2", "code-flask", "code-requests", "wikispeedia")  # the priors of the library were fitted on these
+ALL = ("code-brian2", "code-flask", "code-requests", "wikispeedia")  # the library's priors were fitted on them
 HALF_LIVES = (1, 2, 3, 5, 10, 20, 50, 100, 300)
 WEIGHTS, ORDERS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0), (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
 CONFIG = FitConfig(hidden=64, passes=2)  # the predictor does not affect recall_next
@@ -58,7 +58,7 @@ class Repository:
     tests: int
 
     def tuning(self) -> Repository:
-        """Returns the commits before the test; the last fifth of these are the queries."""
+        """Returns the repository without its test commits; the last fifth of the others is the new test."""
         known = self.commits[: len(self.commits) - self.tests]
         return Repository(self.texts, known, len(known) // 5)
 

@@ -43,7 +43,7 @@ TUNED = 400  # weights that --tune draws
 
 
 class Asked:
-    """One question in the form for ``MentionSource``; row n is passage n - 1."""
+    """One question as input for ``MentionSource``; row n is passage n - 1."""
 
     def __init__(self, pool: Pool, at: int) -> None:
         self._pool, self._at = pool, at

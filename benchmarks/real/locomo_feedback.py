@@ -104,7 +104,7 @@ def summary(rows: dict[str, Recalls], seed: int) -> dict[str, Any]:
 
 
 def parts_of(measured: list[dict[str, Recalls]]) -> dict[str, dict[str, Recalls]]:
-    """Returns the rows of all and of reported dialogues: for all questions, dated ones and the others."""
+    """Returns the rows of all and of reported dialogues, each for all questions, dated questions and the others."""
     found = {}
     for part, some in (("all dialogues", measured), (f"without the first {TUNED_ON}", measured[TUNED_ON:])):
         if some:

@@ -2,8 +2,8 @@
 
 Data and steps are the same as in ``benchmarks.real.wikispeedia``: at most 3,000 steps of test walks, HR@20 and MRR@20;
 the current article never counts as a hit. The second part uses experience without a random fifth of the articles, and
-measures steps after such an article, before one, and between others. Baselines score an article by the last three of
-the walk, weighted 1, 1/2 and 1/3, and by the last one alone; both are reported.
+measures steps after such an article, before such an article, and between others. Baselines score an article by the last
+three of the walk, weighted 1, 1/2 and 1/3, and by the last one alone; both are reported.
 
 Second order, VSKNN and STAN read the whole walk. They and EASE are tuned by MRR@20 on 300 steps of the last fifth of
 the experience (``benchmarks.baselines.sessions`` has the grids). ``benchmarks.real.sequence`` measures SASRec.
@@ -88,7 +88,7 @@ def by_sessions(model: Session, steps: Steps) -> list[Rows]:
 
 
 def tuned(training: list[Walk], articles: int, seed: int) -> dict[str, Session]:
-    """Returns the best of each grid on the last fifth of the experience, not fitted yet."""
+    """Returns the best model of each grid by the last fifth of experience; callers fit it again on all of it."""
     known, rest = split(training)
     steps = draw_steps(rest, seed)[:TUNED_ON]
     best = {}
@@ -125,7 +125,7 @@ def best_name(model: Session) -> str:
 
 
 def questions(test: list[Walk], hidden: set[int], seed: int) -> dict[str, Steps]:
-    """Returns steps after a hidden article, before one, and between others, at most 3,000 each."""
+    """Returns at most 3,000 steps of each kind: after a hidden article, before a hidden article, and between others."""
     steps = [(walk, at) for walk in test for at in range(1, len(walk.articles))]
     steps = [steps[at] for at in np.random.default_rng(seed).permutation(len(steps))]
 

@@ -57,9 +57,9 @@ def load_engram_reranker() -> tuple[Any, str | None]:
 
 
 def copresence(prepared: Prepared) -> Rows:
-    """Returns (Q, N) rankings of copresence: first the cascade from the nearest moments, by cosine; then the others.
+    """Returns rankings of copresence, (Q, N): first the cascade from the nearest moments, then all other turns.
 
-    The cascade is a set without an order, so cosine orders it.
+    Both parts are in order of cosine, because the cascade is a set without an order.
     """
     from copresence import Store, ref
 

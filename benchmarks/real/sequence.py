@@ -138,7 +138,7 @@ class SASRec:
 
 
 def interactions(walks: list[tuple[int, ...]]) -> Any:
-    """Returns the walks in the form for RecTools: one row per step."""
+    """Returns the walks as RecTools input, one row per step."""
     import pandas as pd
     from rectools import Columns
     from rectools.dataset import Dataset

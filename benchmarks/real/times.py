@@ -48,7 +48,7 @@ def rows(name: str) -> list[dict[str, Any]]:
 
 
 def said(date: str) -> datetime:
-    """Returns the time of a session of LoCoMo."""
+    """Returns the time of a LoCoMo session."""
     return datetime.strptime(date, "%I:%M %p on %d %B, %Y").replace(tzinfo=timezone.utc)
 
 

@@ -17,7 +17,7 @@ NEAREST = 30
 HALF_LIVES = (20, 200, 1000)
 RECENCY_WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)
 RIDGES = (0.1, 0.3, 1.0)
-LARGEST_KERNEL = 17_000  # requests; the kernel matrix then takes 1.2 GB
+LARGEST_KERNEL = 17_000  # largest number of requests, for which the kernel matrix takes 1.2 GB
 HELD_OUT = 0.2
 
 

@@ -185,7 +185,7 @@ def _seen(clicked: list[str]) -> list[str]:
 
 
 def experience_of(walks: list[Walk]) -> Experience:
-    """Returns the walks in the form for the library and the baselines."""
+    """Returns the walks as input for the library and the baselines."""
     lengths = [len(walk.articles) for walk in walks]
     states = np.array([article for walk in walks for article in walk.articles], np.int64)
     position = np.concatenate([np.arange(length) for length in lengths])

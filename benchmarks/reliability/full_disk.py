@@ -80,7 +80,7 @@ def make(folder: Path) -> None:
 
 
 def state(index: PredictiveAssociativeIndex, tenants: bool = True) -> dict[str, Any]:
-    """Returns everything that a caller can read from the store."""
+    """Returns all data that a caller can read from the store."""
     found: dict[str, Any] = {
         "memories": [(one.id, one.vector.tobytes(), one.text, one.metadata) for one in index.find()],
         "trajectories": [(one.id, tuple(one.ids)) for one in index.trajectories()],

@@ -58,7 +58,7 @@ class World:
         self.fitted = False
 
     def step(self, kind: str, number: int) -> None:
-        """Runs one operation; raises Difference."""
+        """Runs one operation; raises Difference if its result differs from the model."""
         getattr(self, kind)(number)
 
     def ids(self, most: int, least: int = 1) -> list[str]:

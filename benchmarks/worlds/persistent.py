@@ -42,7 +42,7 @@ class World:
         return self.entities + self.hubs
 
     def experience(self) -> Experience:
-        """Returns the episodes in the form for the library's training."""
+        """Returns the episodes as input for the library's training."""
         count = len(self.episodes)
         return Experience(
             self.episodes.reshape(-1), np.repeat(np.arange(count), LENGTH), np.tile(np.arange(LENGTH), count)
