@@ -66,7 +66,7 @@ def serve(folder: Path, seed: int, first: int, pipe: int) -> None:
 
 
 def live(folder: Path, seed: int, first: int, seconds: float) -> tuple[int, bool, bool]:
-    """Runs and kills a writer; returns the count of finished batches, whether one was in flight, and if it began."""
+    """Runs and kills a writer; returns its count of finished batches, if one was in flight, and if the store opened."""
     read, pipe = os.pipe()
     child = os.fork()
     if not child:
