@@ -1,4 +1,4 @@
-"""Converts documents and filters of LangChain to those of the index, and back.
+"""Converts LangChain's documents to memories and back, and reads LangChain's filters and options.
 
 LangChain passes on any keyword. If an unknown keyword were ignored, a filter might not be applied, or
 ``delete(where=...)`` would delete everything. So unknown keywords raise an error.

@@ -18,7 +18,7 @@ from pam_retriever.adapters.feedback import StoredFeedback
 from pam_retriever.types import Metadata, Time
 
 Found = str | Document | tuple[Document, float] | Hit
-"""A document by id, itself, as a search with scores returns it, or as a hit of the index."""
+"""A document: its id, the document itself, the pair from a search with scores, or a hit of the index."""
 
 
 class FeedbackOptions(TypedDict, total=False):

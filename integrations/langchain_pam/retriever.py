@@ -59,7 +59,7 @@ class PAMRetriever(KnownFields, BaseRetriever):
         where: metadata filter, a dict or a function of a document, applied before the ``k`` are
             chosen. A function needs ``hops=1``.
         filter: another name for ``where``.
-        channels: weights of similarity and association, instead of those of ``mode``.
+        channels: weights of similarity and association, instead of the weights of ``mode``.
         min_score: drop documents with a lower score.
         faithful: only documents that were experienced with the query.
         decay: half-life of a score, in the unit of the timestamps.

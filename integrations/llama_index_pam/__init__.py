@@ -5,7 +5,7 @@ retriever     finds nodes that happened with a question, for query engines and a
 querying      answers LlamaIndex's queries from the index
 memory        ``PAMMemoryBlock``: recalls messages that left the window of a chat
 feedback      stores the nodes that served a question
-filters       translates LlamaIndex's metadata filters to those of the index
+filters       translates LlamaIndex's metadata filters to filters of the index
 nodes         converts nodes to memories and back; the order of nodes in a document
 persistence   the folder of a store
 """

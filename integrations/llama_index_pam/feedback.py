@@ -15,7 +15,7 @@ from pam_retriever.adapters.feedback import StoredFeedback
 from pam_retriever.types import Time
 
 Found = str | BaseNode | NodeWithScore
-"""A node by id, itself, or as a retriever returns it."""
+"""A node: its id, the node itself, or the form that a retriever returns."""
 
 
 class FeedbackOptions(TypedDict, total=False):

@@ -25,7 +25,7 @@ from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.types import Float32, Int64, Record
 
 Document = tuple[str, int, str | None]
-"""Kind, key, and JSON; None for what is gone."""
+"""Kind, key, and JSON; None instead of JSON for removed data."""
 
 # kind of document -> tables and their columns, the first of which is the key
 KINDS: Mapping[str, Mapping[str, str]] = {

@@ -11,7 +11,7 @@ from pam_retriever.store.trajectories import groups_query
 from pam_retriever.store.words import LABELS, LONGEST_TERM, TOKENIZER
 
 Word = tuple[str, bool, int, int]
-"""Term, whether it is a label, row, how often."""
+"""Term, whether it is a label, row, and count."""
 
 
 class WordCounter:

@@ -122,7 +122,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
         ``follow`` it sees the current state.
 
         Args:
-            path: the folder, also one that ``save`` wrote.
+            path: the folder; ``save`` may have written it.
             dim: required for a new index; checked for an existing one.
             backend: see the class; for a new index.
             embedder: see the class.
@@ -132,7 +132,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
                 are read before the answer; after a ``fit`` the ANN index is built again.
             lock_timeout: seconds to wait for another writer to close the folder, at most 86,400.
             same_embedder: see the class.
-            names: see the class. Other names replace those of the index.
+            names: see the class. Given names replace the stored names.
             max_open_tenants: number of recently used tenants that stay open although no variable refers to them; each
                 has up to four files open. See ``tenant``.
 
@@ -204,7 +204,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
             overwrite: replace the index at ``path``.
 
         Raises:
-            InvalidInput: the folder is not empty, or is the one that this index has open.
+            InvalidInput: the folder is not empty, or is the folder that this index has open.
             IndexFormatError: with ``overwrite``, the folder is no index.
             IndexLocked: with ``overwrite``, the index is open for writing.
             StorageError: the disk is full, or the folder cannot be written to. The old contents are unchanged.

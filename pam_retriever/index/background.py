@@ -31,7 +31,7 @@ class BackgroundFits:
         def run() -> None:
             try:
                 done.set_result(fit())
-            except BaseException as error:  # noqa: BLE001 - whoever asks the future gets it
+            except BaseException as error:  # noqa: BLE001 - the future raises it
                 done.set_exception(error)
             finally:
                 with self._mutex:

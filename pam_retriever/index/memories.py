@@ -91,7 +91,8 @@ class Memories(IndexBase):
             The id of the memory.
 
         Raises:
-            InvalidInput: an argument is invalid, or the time is earlier than that of a step before. Nothing was stored.
+            InvalidInput: an argument is invalid, or the time is earlier than the time of an earlier step. Nothing was
+                stored.
             UnknownId: neither vector nor text was given, and ``id`` is not in the index.
         """
         if vector is None and text is None and id is None:

@@ -249,7 +249,7 @@ class Recalling(IndexBase):
         **options: Unpack[RecallOptions],
     ) -> list[Hits]:
         """Like ``recall``, for a batch: an array (Q, dim), a list of ids, or texts. One ``Hits`` per query."""
-        # the static type of the query here is that of a batch
+        # here the static type of the query is a batch
         return _many(self.recall(cast("list[str]", queries), k, mode, text=texts, **options))
 
     def _answer(self, query: Any, text: str | list[str] | None, settings: RecallSettings) -> Hits | list[Hits]:

@@ -68,7 +68,7 @@ def spans(text: str, folded: str, count: int | None = None) -> list[tuple[int, i
     found = [match.span() for match in islice(WORD.finditer(folded), count)]
     if len(folded) == len(text):
         return found
-    # folding dropped a mark: count the characters that remain
+    # folding dropped a combining mark: count the characters that remain
     places = [at for at, character in enumerate(text) if _FOLDING[ord(character)]]
     ends = [*places[1:], len(text)]
     return [(places[start], ends[end - 1]) for start, end in found]

@@ -270,7 +270,7 @@ class SQLiteMentions:
         return grouped([rows for rows, _ in self.looked_up(numbers, limit)])
 
     def looked_up(self, numbers: Int64, limit: int) -> list[tuple[list[int], int]]:
-        # "9-1": memory 9 has it as a short name
+        # "9-1": memory 9 has this name as a short name
         found = self._each(
             "(SELECT group_concat(row || '-' || short) FROM "
             f"(SELECT row, short FROM called WHERE number = value LIMIT ?)), ({COUNT})",

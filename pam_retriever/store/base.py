@@ -388,7 +388,7 @@ class Store(ABC):
         return self._with_codes_of_replaced(ids, self._predict(vectors))
 
     def _with_codes_of_replaced(self, ids: Sequence[str], predicted: Float32 | None) -> Float32 | None:
-        """Returns the same vectors; a memory that replaces another one takes over its code."""
+        """Returns the vectors; a memory that replaces a stored memory gets the episode code of that memory."""
         if predicted is None or self.predictor is None or not self.predictor.config.code:
             return predicted
         if not (replaced := self.database.memories.rows_of(ids)):

@@ -20,7 +20,7 @@ class Capacity:
     """The setting "capacity".
 
     Attributes:
-        memories: how many to keep.
+        memories: number of memories to keep.
         half_life: half-life of experiences; see ``prune``.
     """
 
@@ -39,7 +39,7 @@ class Capacity:
         settings.set("capacity", None if memories is None else {"memories": memories, "half_life": half_life})
 
     def outgrown_by(self, memories: int) -> bool:
-        """Whether this number of memories exceeds the capacity by more than ``SLACK``."""
+        """Whether this number of memories exceeds the capacity by more than the factor ``SLACK``."""
         return memories > SLACK * self.memories
 
 

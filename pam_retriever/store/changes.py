@@ -13,7 +13,7 @@ from typing import Any, Final
 from pam_retriever.filters import to_json
 from pam_retriever.store.columns import from_json
 
-PREFIX = "changes:"  # of the keys of the settings
+PREFIX = "changes:"  # begins the keys of these settings
 KEPT = 1_000  # number of transactions in the log
 MOST_RANGES = 1_000  # ranges of rows or trajectories in one transaction; for more, reading all again is hardly slower
 # readers keep no copy of these settings: they read them from the database

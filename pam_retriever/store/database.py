@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pam_retriever.store.sqlite_database import SQLiteDatabase
 
 Steps = tuple[Int64, Int64, Int64, Float32]
-"""Rows, trajectories, positions and salience (1 where none was given) of experienced steps, (S,) each."""
+"""Rows, trajectories, positions and salience (by default 1) of experienced steps, (S,) each."""
 
 
 @dataclass(frozen=True)

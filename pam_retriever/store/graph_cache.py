@@ -181,6 +181,6 @@ def _read(folder: Path, saved: dict[str, Any] | None, part: str) -> Graph:
     for array in ARRAYS:
         path = folder / f"{saved['name']}.{part}.{array}.npy"
         check_saved(path, told["checksums"][array])
-        # mapped first: a header may name more bytes than the file has
+        # mapped before reading: a damaged header may name more bytes than the file has
         arrays[array] = np.array(np.load(path, mmap_mode="r", allow_pickle=False))
     return Graph(arrays["levels"], arrays["neighbours"], arrays["rows"], int(told["entry"]))

@@ -18,9 +18,9 @@ class LearntTo:
     """The steps that the predictor has learnt.
 
     Attributes:
-        number: trajectories above it are new.
+        number: trajectories with larger numbers are new.
         grew: number -> the first new position, of trajectories that grew.
-        ends: number -> the position after the last one that a training sees, of the same trajectories.
+        ends: number -> the position after the last step that a training sees, of the same trajectories.
     """
 
     number: int = 0

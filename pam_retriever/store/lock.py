@@ -50,14 +50,14 @@ class WriterLock:
         self._path, until = folder / NAME, time.monotonic() + timeout
         while True:
             try:
-                # closing the file releases the lock: also if an interrupt drops it, and once if it is closed twice
+                # closing the file releases the lock, also if an interrupt drops the file; a second close does nothing
                 self._file = self._take(folder)
             except IndexLocked:
                 if time.monotonic() >= until:
                     raise
                 time.sleep(ASKED_EVERY)
                 continue
-            # the previous holder removes the file; one opened before that locks nothing
+            # the previous holder removes the file; a lock of a removed file excludes nobody
             if _is_there(self._file, self._path):
                 break
             self._file.close()

@@ -75,7 +75,7 @@ def reencode(
         with learning:
             try:
                 done.set_result(encode_anew(store, lock, new, progress))
-            except BaseException as error:  # noqa: BLE001 - whoever asks the future gets it
+            except BaseException as error:  # noqa: BLE001 - the future raises it
                 done.set_exception(error)
 
     if background:

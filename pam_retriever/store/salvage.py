@@ -188,7 +188,7 @@ def _next(source: sqlite3.Connection, sql: str, start: int, last: int) -> tuple[
     table, column = _table_of(sql)
     try:
         (found,) = source.execute(
-            f"SELECT min({column}) FROM {table} WHERE {column} >= ?",  # noqa: S608 - names of our own
+            f"SELECT min({column}) FROM {table} WHERE {column} >= ?",  # noqa: S608 - constant names
             [start],
         ).fetchone()
     except sqlite3.DatabaseError:

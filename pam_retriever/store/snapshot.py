@@ -255,7 +255,7 @@ def _finish_copy(path: Path) -> None:
             connection.execute("PRAGMA journal_mode = WAL")
         finally:
             connection.close()
-        with path.open("r+b") as file:  # change counters; the one at 92 says for which state the stored size is valid
+        with path.open("r+b") as file:  # change counters; that at 92 names the state whose size is stored
             for place in HEADER_COUNTERS:
                 file.seek(place)
                 file.write((1).to_bytes(4, "big"))

@@ -207,7 +207,7 @@ class SQLiteTrajectories:
 def groups_query(group_by: str, order_by: str | None) -> tuple[str, list[str]]:
     """Returns the SQL, with parameters, for the memories that have a key, ordered by its value and by ``order_by``."""
     values, parameters = _values(group_by)
-    # without a key to order by, o is NULL throughout
+    # without a key to order by, o is NULL in every row
     order, more = ("SELECT NULL AS row, NULL AS type, NULL AS value", []) if order_by is None else _values(order_by)
     query = (  # the keys are parameters
         f"SELECT memories.row, memories.id, g.value, o.type, o.value FROM memories JOIN ({values}) AS g USING (row) "

@@ -35,7 +35,7 @@ SCHEMA = (
 # read-only views of the index, which only this connection has
 VOCABULARY = "CREATE VIRTUAL TABLE temp.places USING fts5vocab (main, words, instance)"
 
-# set while segments may hold removed words: FTS5 only marks them until it merges the segments
+# set while segments may hold removed words: until FTS5 merges the segments, it only marks these words
 REMOVED = "words_removed"
 
 # bytes of the record in which FTS5 describes its segments. Each "optimize" of SQLite 3.40 adds two levels of two bytes,

@@ -220,7 +220,7 @@ class Repository:
 
     def _stream(self, *arguments: str) -> Iterator[bytes]:
         """Yields the output of git, split at NULs."""
-        with tempfile.TemporaryFile() as said:  # a pipe that nobody reads could block git
+        with tempfile.TemporaryFile() as said:  # a full pipe without a reader would block git
             with subprocess.Popen(  # noqa: S603 - as above
                 self._command(arguments),
                 stdin=subprocess.DEVNULL,

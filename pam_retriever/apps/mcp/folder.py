@@ -173,7 +173,7 @@ class SharedFolder:
 
     def _fit(self) -> None:
         try:
-            import torch  # noqa: F401 - loaded before others have to wait
+            import torch  # noqa: F401 - loaded before the lock is taken
 
             with self.writing() as index:
                 report = index.fit(time_budget=FIT_SECONDS, progress=False)
