@@ -136,6 +136,10 @@ def test_an_embedder_is_not_saved_and_a_missing_one_is_named(tmp_path):
         bare.recall(text="heron")
     with pytest.raises(InvalidInput, match="without an embedder"):
         bare.add(texts=["more"])
+    with pytest.raises(InvalidInput, match=r"^append\(text=\.\.\.\) was called on an index without an embedder"):
+        bare.append("a walk", id="more", text="more")
+    with pytest.raises(InvalidInput, match=r"^update\(text=\.\.\.\) was called on an index without an embedder"):
+        bare.update("m0", text="other")
     assert bare.recall(embed(["heron"])[0], text="heron", k=1)[0].id == "m2"
     again = PredictiveAssociativeIndex.load(tmp_path / "index", embedder=embed)
     assert again.recall(text="heron", k=1)[0].id == "m2"

@@ -133,9 +133,10 @@ def embed_texts(
     embedder: Embedder | None,
     texts: Sequence[str | None] | None,
     dim: int,
+    call: str,
     used_before: Callable[[], str | None],
 ) -> Float32:
-    """Returns the vectors of memories that were given as texts alone.
+    """Returns the vectors of memories that were given as texts alone; ``call`` names the call in errors.
 
     Raises:
         InvalidInput: there is no embedder, or a text is missing.
@@ -143,7 +144,7 @@ def embed_texts(
     given = [] if texts is None else check_texts(texts, len(texts))
     if not given or None in given:
         raise InvalidInput("There are neither vectors nor a text for every memory.", "one of them", "Pass texts=[...].")
-    vectors = _needed(embedder, "add(texts=...)", used_before).documents([text for text in given if text is not None])
+    vectors = _needed(embedder, call, used_before).documents([text for text in given if text is not None])
     return check_vectors(vectors, dim, "the embedder")
 
 

@@ -48,7 +48,7 @@ def add(
     if is_observed(given):
         return _add_observed(store, given, ids, texts, metadatas, timestamps)
     if given is None:
-        vectors = embed_texts(embedder, texts, store.dim, lambda: _embedder_of(store))
+        vectors = embed_texts(embedder, texts, store.dim, "add(texts=...)", lambda: _embedder_of(store))
     else:
         vectors = check_vectors(cast("npt.ArrayLike", given), store.dim, "add")
     names = check_ids(ids, len(vectors))
@@ -113,7 +113,7 @@ def append(store: Store, embedder: Embedder | None, given: object, metadata: Met
         vectors = check_vector(given, store.dim, "append")
         with store.lock.exclusive():
             return _append(store, replace(step, vectors=vectors))
-    vectors = embed_texts(embedder, [step.text], store.dim, lambda: _embedder_of(store))
+    vectors = embed_texts(embedder, [step.text], store.dim, "append(text=...)", lambda: _embedder_of(store))
     assert embedder is not None
     with store.lock.exclusive():
         used = store.embedder
@@ -145,7 +145,9 @@ def update(
         vectors is None and isinstance(new_text, str) and (embedder is not None or _embedder_of(store) is not None)
     )
     if embedded:
-        vectors = embed_texts(embedder, [cast("str", new_text)], store.dim, lambda: _embedder_of(store))
+        vectors = embed_texts(
+            embedder, [cast("str", new_text)], store.dim, "update(text=...)", lambda: _embedder_of(store)
+        )
     with store.lock.exclusive():
         record = store.database.memories.records([id]).get(id)
         if record is None:
