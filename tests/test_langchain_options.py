@@ -235,3 +235,16 @@ def test_the_embedder_of_another_index_is_refused_by_both_names(tmp_path):
     again = PAMVectorStore(TableEmbedder(), path=tmp_path / "store")
     assert ids_of(again.similarity_search("x")) == ["x"]
     again.close()
+
+
+@pytest.mark.parametrize(
+    "options", [{"k": 0}, {"filter": {"at": {"$more": 1}}}, {"mode": "abacus"}, {"hops": 0}, {"direction": "up"}]
+)
+def test_an_empty_store_refuses_what_a_full_one_refuses(options):
+    for store in (two_users(), PAMVectorStore(TableEmbedder())):
+        with pytest.raises(InvalidInput):
+            store.recall("note 3", **options)
+        with pytest.raises(InvalidInput):
+            store.similarity_search("note 3", **options)
+        with pytest.raises(InvalidInput):
+            store.as_retriever(search_type="associative", search_kwargs=options).invoke("note 3")
