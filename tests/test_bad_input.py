@@ -114,6 +114,13 @@ def test_fit_refuses(index, case):
     assert state(index) == before
 
 
+def test_fit_refuses_an_unknown_device_where_nothing_is_new(index):
+    index.fit([["m000", "m001", "m002"]], config=TINY, progress=False)
+    assert index.fit(config=TINY, progress=False).stopped_by == "nothing new"
+    with pytest.raises(InvalidInput, match="gpu7"):
+        index.fit(config=TINY, device="gpu7", progress=False)
+
+
 def test_a_loss_that_diverges_leaves_the_index_as_it_was(index, planted):
     before = state(index)
     with pytest.raises(TrainingDiverged, match="learning_rate"):

@@ -143,6 +143,7 @@ class Learning(FeedbackKeeping, NextSteps):
         window, settings = check_count("window", window, MAX_WINDOW), read_config(config)
         check_flag("background", background)
         request = TrainingRequest(device, seed, time_budget, progress)
+        _check_device(device)
         source = Source(
             trajectories,
             group_by,
@@ -369,3 +370,11 @@ def _writes() -> bool:
     from pam_retriever.training.distributed import first_process
 
     return first_process()
+
+
+def _check_device(device: str) -> None:
+    """Refuses a device that this machine lacks, also where nothing is to be learnt."""
+    if device not in ("auto", "cpu"):  # these are everywhere, and torch takes seconds to import
+        from pam_retriever.training.device import choose_device
+
+        choose_device(device)
