@@ -138,11 +138,11 @@ class LinkedIndex:
         """
         index = self.index
         if index is None:  # an empty index refuses bad options, as a full one does
-            if isinstance(cue, str):
-                cue = [1.0]  # any id is unknown here
-            with PredictiveAssociativeIndex(len(cue)) as nothing:
-                return _ask(nothing, cue, k, where, options)
-        return _ask(index, cue, k, where, options)
+            cue = [1.0] if isinstance(cue, str) else cue  # any id is unknown here
+            index = PredictiveAssociativeIndex(len(cue))
+        if not callable(where):
+            return list(index.recall(cue, k, where=where, **options))
+        return _ask_accepted(index, cue, k, where, options)
 
     def _places(self, memories: Iterable[tuple[str, Metadata]]) -> dict[str, Place]:
         return {} if self.group_by is None else read_places(memories, self.group_by, self.order_by)
@@ -173,14 +173,6 @@ class LinkedIndex:
             elif len({*ids, *moved}) > 1:  # too few documents to link: a trajectory without links replaces the old one
                 anew.append(Trajectory(ids=[moved[0]] * 2, salience=[0, 0], id=name))
         index.observe_many(anew)
-
-
-def _ask(
-    index: PredictiveAssociativeIndex, cue: str | list[float], k: int, where: Filter | None, options: AskOptions
-) -> list[Hit]:
-    if not callable(where):
-        return list(index.recall(cue, k, where=where, **options))
-    return _ask_accepted(index, cue, k, where, options)
 
 
 def _ask_accepted(
