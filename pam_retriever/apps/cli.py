@@ -182,7 +182,7 @@ def _add_feedback(commands: Commands) -> None:
 def _add_model(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--model",
-        help=f"sentence-transformers model, by name or folder (default: that of the index, else {DEFAULT!r}: "
+        help=f"sentence-transformers model, by name or folder (default: the model of the index, else {DEFAULT!r}: "
         f"{DEFAULT_MODEL}, which needs no network)",
     )
     command.add_argument(

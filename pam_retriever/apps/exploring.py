@@ -28,7 +28,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     command.add_argument("index", type=terminal.path, help="folder of the index")
     command.add_argument("query", nargs="?", help="first question, in words")
     command.add_argument("--id", help="id of a memory as the first query, instead of a question")
-    command.add_argument("--model", help="sentence-transformers model, by name or folder (default: that of the index)")
+    command.add_argument(
+        "--model", help="sentence-transformers model, by name or folder (default: the model of the index)"
+    )
     add_tenant(command)
     command.add_argument("--port", type=int, default=0, help="port on localhost; 0 chooses a free one (default: 0)")
     command.add_argument("--no-browser", action="store_true", help="print the address without opening a browser")
@@ -103,7 +105,7 @@ def _model(parsed: argparse.Namespace, used: str | None) -> TextModel | None:
     if name is None or not is_local(name):
         if parsed.model is not None:
             raise InvalidInput(
-                f"Got --model {name}, which is not on this machine.", "one that is", "Download it first."
+                f"Got --model {name}, which is not on this machine.", "a model that is here", "Download it first."
             )
         return None
     return TextModel(DEFAULT if name == DEFAULT_MODEL else name)

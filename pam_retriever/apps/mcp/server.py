@@ -43,14 +43,14 @@ LONGEST_TEXT, LONGEST_NAME, MOST_IDS = 100_000, 1_000, 1_000
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT, pattern=r"\S")]
 Question = Annotated[str, Field(min_length=1, max_length=10_000, pattern=r"\S", description="What you want to know.")]
 Id = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
-Count = Annotated[int, Field(strict=True, ge=1, le=100, description="How many at most.")]
+Count = Annotated[int, Field(strict=True, ge=1, le=100, description="Largest number of results.")]
 Way = Annotated[
-    Direction | None, Field(description="Only what came after the memory, or before it, in any session; null for both.")
+    Direction | None, Field(description="Only steps after the memory, or before it, in any session; null for both.")
 ]
 Offset = Annotated[int, Field(strict=True, ge=0)]
 Ids = Annotated[list[Id], Field(max_length=MOST_IDS)]
 SessionName = Annotated[
-    str, Field(max_length=LONGEST_NAME, description="Name of the session; that of this connection if empty.")
+    str, Field(max_length=LONGEST_NAME, description="Name of the session. If empty, the session of this connection.")
 ]
 Filter = Annotated[
     dict[str, Any],
@@ -245,7 +245,7 @@ class _Offered:
     def related_files(
         self,
         paths: Annotated[list[Id], Field(max_length=100, description="Changed files, from the root.")] = [],  # noqa: B006
-        question: Annotated[str, Field(max_length=10_000, description="What is to be changed.")] = "",
+        question: Annotated[str, Field(max_length=10_000, description="The change that you want to make.")] = "",
         k: Count = 10,
     ) -> RelatedFiles:
         return self._memories.related_files(paths, question, k)
