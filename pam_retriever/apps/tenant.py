@@ -26,7 +26,7 @@ def tenant_of(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> 
         return index
     if check_tenant(parsed.tenant) not in index.tenants():
         raise InvalidInput(
-            f"There is no tenant {parsed.tenant!r} in {parsed.index}.", "one that is there", "See: inspect."
+            f"There is no tenant {parsed.tenant!r} in {parsed.index}.", "the name of a tenant", "See: inspect."
         )
     return index.tenant(parsed.tenant)
 

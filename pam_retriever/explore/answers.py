@@ -196,7 +196,7 @@ def session(index: Explorable, id: str, offset: int) -> Plain:
     """
     held = index.trajectories(ids=[id])
     if not held:
-        raise UnknownId(f"Got the session {id!r}.", "one that is stored", "Look for it in the list.")
+        raise UnknownId(f"Got the session {id!r}.", "the id of a stored session", "Look for it in the list.")
     ids = list(held[0].ids)
     times = held[0].timestamps or [None] * len(ids)
     steps = ids[offset : offset + STEPS]

@@ -147,7 +147,7 @@ class OpenTenants:
         if path is None:
             raise InvalidInput(
                 f"There is no tenant {name!r} in this index, which was opened with read_only=True.",
-                "one that is there",
+                "the name of a tenant",
                 "tenants() lists them; a new one is made in an index that may be changed.",
             )
         return open_store(path, store.dim, store.backend, None, encoder, folders.mode)

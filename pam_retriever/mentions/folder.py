@@ -141,7 +141,7 @@ def _id(path: str, heading: str | None, taken: set[str]) -> str:
 
 def _files(folder: Path) -> dict[str, Path]:
     if not folder.is_dir():
-        raise InvalidInput(f"{folder} is no folder.", "a folder of documents", "Give the path of one that exists.")
+        raise InvalidInput(f"{folder} is no folder.", "a folder of documents", "Pass the path of a folder that exists.")
     inside = folder.resolve()
     found = {}
     for path in sorted(folder.rglob("*")):

@@ -216,6 +216,8 @@ def _linear(pattern: str) -> re2._Regexp[str]:
         ) from error
     if compiled.match(""):
         raise InvalidInput(
-            f"The pattern {pattern!r} matches the empty string.", "one that matches a name", "Use + instead of *."
+            f"The pattern {pattern!r} matches the empty string.",
+            "a pattern that matches at least one character",
+            "Use + instead of *.",
         )
     return compiled

@@ -120,7 +120,7 @@ class FollowingStore(Store):
             if self.folder is None:
                 raise InvalidInput(
                     "refresh() was called of an index in memory.",
-                    "one that open() read from a folder with read_only=True",
+                    "an index that open() read from a folder with read_only=True",
                     "Open the folder with read_only=True, or load() it again.",
                 )
             return False  # nobody else writes

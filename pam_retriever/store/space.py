@@ -89,7 +89,9 @@ def read_space(database: Database, given: Space | None, dim: int) -> Space | Non
                 )
             if given.encoder.dim != dim:
                 raise InvalidInput(
-                    f"Got an encoder with dim={given.encoder.dim}.", f"{dim}, that of the index", "Make a new index."
+                    f"Got an encoder with dim={given.encoder.dim}.",
+                    f"{dim}, the dimension of the index",
+                    "Make a new index.",
                 )
             with database.transaction():
                 write_space(database, given)

@@ -75,7 +75,9 @@ class CodeMemory:
 
     def __init__(self, index: PredictiveAssociativeIndex, embedder: Embedder) -> None:
         if state_of(index) is None:
-            raise InvalidInput("The index is no code memory.", "one that `pam-retriever git` made", "Make one.")
+            raise InvalidInput(
+                "The index is no code memory.", "an index that `pam-retriever git` made", "Run pam-retriever git."
+            )
         self._index, self._embedder = index, embedder
 
     def recall(self, question: str, k: int = 10, where: Mapping[str, object] | None = None) -> list[FileHit]:
