@@ -13,6 +13,7 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.retrieval.lexical import CONTEXT_SHARE, K1, B
 from pam_retriever.store import words
 from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.storing import NewMemories
 
 WALK = [
     "the red kettle whistles",
@@ -120,7 +121,7 @@ def test_a_failed_call_leaves_the_words_as_they_were():
 
     def fail_at_the_end():
         with documents.transaction():
-            documents.memories.upsert(["a"], ["kettle"], ["{}"], np.ones((1, 2), np.float32), None)
+            documents.memories.upsert(NewMemories(["a"], np.ones((1, 2), np.float32), ["kettle"], ["{}"]), None)
             documents.settings.set("something", object())
 
     with pytest.raises(TypeError):

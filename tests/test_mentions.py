@@ -23,6 +23,7 @@ from pam_retriever.mentions.phrases import capitalised
 from pam_retriever.mentions.store import TABLES, SQLiteMentions
 from pam_retriever.mentions.vocabulary import MemoryVocabulary
 from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.storing import NewMemories
 
 WORDS = ("new", "york", "city", "The", "of", "Zoë", "zoe", "kiss", "tell", "and", "U.S.", "c++", "naïve", "7")
 SEPARATORS = (" ", ", ", "-", ". ", "\n", "\u0301 ", "_")
@@ -39,13 +40,13 @@ class World:
 
     def add(self, *memories: tuple[str, str | None, dict[str, object]]) -> None:
         with self.database.transaction():
-            rows = self.memories.upsert(
+            new = NewMemories(
                 [id for id, _, _ in memories],
+                np.ones((len(memories), 1), np.float32),
                 [text for _, text, _ in memories],
                 [json.dumps(metadata) for _, _, metadata in memories],
-                np.ones((len(memories), 1), np.float32),
-                None,
             )
+            rows = self.memories.upsert(new, None)
             self.graph.follow(rows)
 
     def delete(self, *ids: str) -> None:

@@ -33,6 +33,7 @@ from pam_retriever.mentions.names import NameRules
 from pam_retriever.mentions.source import PRIOR, WAYS, Mentioned, MentionSource
 from pam_retriever.mentions.store import SQLiteMentions
 from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.storing import NewMemories
 from pam_retriever.types import Bools, Float32, Int64
 
 SETS = ("hotpot", "2wiki", "musique")
@@ -75,9 +76,10 @@ def index(pool: Pool, titles: str) -> SQLiteMentions:
     ]
     metadata = [json.dumps({"title": title} if titles == "metadata" else {}) for title in pool.titles]
     vectors = np.ones((len(texts), 1), np.float32)
+    new = NewMemories([f"{at:032x}" for at in range(len(texts))], vectors, texts, metadata)
     started = time.perf_counter()
     with database.transaction():
-        rows = memories.upsert([f"{at:032x}" for at in range(len(texts))], texts, metadata, vectors, None)
+        rows = memories.upsert(new, None)
         added = time.perf_counter()
         graph.follow(rows)
     pool.seconds.update({"add": added - started, "mentions": time.perf_counter() - added})

@@ -22,6 +22,7 @@ from benchmarks.real.dialogue import Conversation, judge, read
 from benchmarks.real.locomo import FILES
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.storing import NewMemories
 from pam_retriever.store.words import STOP_WORDS
 
 Ask = Callable[[str, int], np.ndarray]
@@ -57,7 +58,8 @@ def store(texts: list[str]) -> SQLiteDatabase:
     documents = SQLiteDatabase()
     with documents.transaction():
         vectors = np.ones((len(texts), 1), np.float32)
-        documents.memories.upsert([str(at) for at in range(len(texts))], texts, ["{}"] * len(texts), vectors, None)
+        new = NewMemories([str(at) for at in range(len(texts))], vectors, texts, ["{}"] * len(texts))
+        documents.memories.upsert(new, None)
     return documents
 
 

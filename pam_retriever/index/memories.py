@@ -100,13 +100,11 @@ class Memories(IndexBase):
         step = NewStep(
             check_id(session, "append(session=...)"),
             str(uuid.uuid4()) if id is None else check_id(id, "append"),
-            None,
-            text,
-            timestamp=None if timestamp is None else read_timestamp(timestamp),
-            times=NewTimes.of([timestamp if isinstance(timestamp, date) else None], 1),
+            None if timestamp is None else read_timestamp(timestamp),
+            NewTimes.of([timestamp if isinstance(timestamp, date) else None], 1),
         )
         self._background.check()
-        at = append(self._store, self._embedder, vector, metadata, step)
+        at = append(self._store, self._embedder, vector, text, metadata, step)
         self._background.experienced(1 if at else 0)
         return step.id
 

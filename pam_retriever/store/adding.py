@@ -15,8 +15,9 @@ from pam_retriever.filters import to_json
 from pam_retriever.store.appending import NewStep
 from pam_retriever.store.base import Store
 from pam_retriever.store.space import is_observed, no_encoder
+from pam_retriever.store.storing import NewMemories
 from pam_retriever.store.times import NewTimes
-from pam_retriever.types import Metadata, Time
+from pam_retriever.types import Float32, Metadata, Time
 from pam_retriever.validation import check_ids, check_metadatas, check_texts, check_vector, check_vectors
 
 Ids = Sequence[str] | None
@@ -53,12 +54,12 @@ def add(
         vectors = check_vectors(cast("npt.ArrayLike", given), store.dim, "add")
     names = check_ids(ids, len(vectors))
     contents = check_texts(texts, len(vectors)), check_metadatas(metadatas, len(vectors))
-    times = NewTimes.of(timestamps, len(vectors))
+    new = NewMemories(names, vectors, *contents, times=NewTimes.of(timestamps, len(vectors)))
     with store.lock.exclusive():
         used = store.embedder if given is None else None
         if given is None and embedder is not None:
             embedder.check(used)  # another process may have stored its embedder since this index was opened
-        store.add(names, *contents, vectors, times=times)
+        store.add(new)
         if given is None and embedder is not None and used is None:
             store.set_embedder(embedder.name)
         store.keep_within_capacity()
@@ -79,17 +80,25 @@ def _add_observed(
     with store.lock.exclusive():
         if store.space is not space and store.space is not None:  # ``reencode`` replaced the encoder meanwhile
             vectors = store.space.encoder.encode(observed)
-        store.add(names, *contents, check_vectors(vectors, store.dim, "the encoder's states"), observed.pack(), times)
+        vectors = check_vectors(vectors, store.dim, "the encoder's states")
+        store.add(NewMemories(names, vectors, *contents, observed.pack(), times))
         store.keep_within_capacity()
     return names
 
 
-def append(store: Store, embedder: Embedder | None, given: object, metadata: Metadata | None, step: NewStep) -> int:
+def append(
+    store: Store,
+    embedder: Embedder | None,
+    given: object,
+    text: str | None,
+    metadata: Metadata | None,
+    step: NewStep,
+) -> int:
     """Checks and stores one step of a trajectory, with its memory if one is given; returns the position of the step.
 
     See ``PredictiveAssociativeIndex.append``.
     """
-    if given is None and step.text is None:
+    if given is None and text is None:
         if metadata is not None:
             raise InvalidInput(
                 f"Got metadata with neither a vector nor a text for {step.id!r}.",
@@ -98,7 +107,14 @@ def append(store: Store, embedder: Embedder | None, given: object, metadata: Met
             )
         with store.lock.exclusive():
             return store.append(step)
-    step = replace(step, metadata=check_metadatas([metadata], 1)[0], text=check_texts([step.text], 1)[0])
+    metadatas, texts = check_metadatas([metadata], 1), check_texts([text], 1)
+
+    def store_step(vectors: Float32, observed: Sequence[bytes] | None = None, embedder: str | None = None) -> int:
+        new = NewMemories([step.id], vectors, texts, metadatas, observed, step.times)
+        at = store.append(replace(step, memory=new, embedder=embedder))
+        store.keep_within_capacity()
+        return at
+
     if is_observed([given]):
         space = store.space
         if space is None:
@@ -106,25 +122,17 @@ def append(store: Store, embedder: Embedder | None, given: object, metadata: Met
         observed = space.encoder.read([given], "append")
         with store.lock.exclusive():
             states = (store.space or space).encoder.encode(observed)
-            return _append(
-                store, replace(step, vectors=check_vectors(states, store.dim, "append"), observed=observed.pack())
-            )
+            return store_step(check_vectors(states, store.dim, "append"), observed.pack())
     if given is not None:
         vectors = check_vector(given, store.dim, "append")
         with store.lock.exclusive():
-            return _append(store, replace(step, vectors=vectors))
-    vectors = embed_texts(embedder, [step.text], store.dim, "append(text=...)", lambda: _embedder_of(store))
+            return store_step(vectors)
+    vectors = embed_texts(embedder, texts, store.dim, "append(text=...)", lambda: _embedder_of(store))
     assert embedder is not None
     with store.lock.exclusive():
         used = store.embedder
         embedder.check(used)
-        return _append(store, replace(step, vectors=vectors, embedder=embedder.name if used is None else None))
-
-
-def _append(store: Store, step: NewStep) -> int:
-    at = store.append(step)
-    store.keep_within_capacity()
-    return at
+        return store_step(vectors, embedder=embedder.name if used is None else None)
 
 
 def update(
@@ -162,13 +170,14 @@ def update(
                 "text or metadata of it",
                 "add() the new observation under the same id.",
             )
-        store.add(
+        new = NewMemories(
             [id],
+            record.vector[None] if vectors is None else vectors,
             [record.text if isinstance(new_text, NotGiven) else new_text],
             [to_json(record.metadata) if new_metadata is None else new_metadata],
-            record.vector[None] if vectors is None else vectors,
             None if seen is None else [seen],
         )
+        store.add(new)
         if embedded and embedder is not None and store.embedder is None:
             store.set_embedder(embedder.name)
 

@@ -8,11 +8,9 @@ import numpy as np
 
 from pam_retriever.errors import InvalidInput, UnknownId
 from pam_retriever.store.database import Database, End
-from pam_retriever.store.storing import put_memories
+from pam_retriever.store.storing import NewMemories
 from pam_retriever.store.times import NewTimes
-from pam_retriever.types import Float32, Int64
-
-NO_TIME = NewTimes.of(None, 1)
+from pam_retriever.types import Int64
 
 
 @dataclass(frozen=True)
@@ -22,24 +20,18 @@ class NewStep:
     Attributes:
         session: id of the trajectory.
         id: id of the memory.
-        vectors: (1, dim), the vector of a memory to store; None for a step of a stored memory.
-        text: text of the memory.
-        metadata: metadata of the memory, as JSON.
-        observed: the observation that the encoder read; None for a vector that was given.
         timestamp: timestamp of the step.
-        embedder: the embedder whose name is to be stored, or None.
         times: the time of the memory: the timestamp, if it is a date.
+        memory: a memory to store; None for a step of a stored memory.
+        embedder: the embedder whose name is to be stored, or None.
     """
 
     session: str
     id: str
-    vectors: Float32 | None
-    text: str | None = None
-    metadata: str = "{}"
-    observed: list[bytes] | None = None
-    timestamp: float | None = None
+    timestamp: float | None
+    times: NewTimes
+    memory: NewMemories | None = None
     embedder: str | None = None
-    times: NewTimes = NO_TIME
 
     def follow(self, database: Database) -> End | None:
         """Returns the end of the trajectory; None if this is its first step.
@@ -56,23 +48,12 @@ class NewStep:
             )
         return end
 
-    def put_memory(self, database: Database, associations: Float32 | None) -> Int64:
-        """Stores the memory; returns its row (1,).
+    def find(self, database: Database) -> Int64:
+        """Inside a transaction: returns the row (1,) of the stored memory, which gets the time of the step.
 
         Raises:
-            UnknownId: the step has no vector, and no memory has its id.
+            UnknownId: no memory has this id.
         """
-        if self.vectors is not None:
-            return put_memories(
-                database,
-                [self.id],
-                [self.text],
-                [self.metadata],
-                self.vectors,
-                associations,
-                self.observed,
-                self.times,
-            )
         known = database.memories.rows_of([self.id])
         if self.id not in known:
             raise UnknownId(

@@ -27,9 +27,8 @@ from pam_retriever.store.model_metadata import read_model
 from pam_retriever.store.readwrite import ReadWriteLock
 from pam_retriever.store.rebuild import Rebuild
 from pam_retriever.store.space import Space
-from pam_retriever.store.storing import put_memories
+from pam_retriever.store.storing import NewMemories
 from pam_retriever.store.tenants import TenantFolders
-from pam_retriever.store.times import NewTimes
 from pam_retriever.store.view import View
 from pam_retriever.store.write_trajectories import Added, link, rows_of, write_trajectories
 from pam_retriever.types import Calibration, Float32, Int64
@@ -161,23 +160,15 @@ class Store(ABC):
     # ---- changes
 
     @repeated
-    def add(
-        self,
-        ids: list[str],
-        texts: list[str | None],
-        metadatas: list[str],
-        vectors: Float32,
-        observed: list[bytes] | None = None,
-        times: NewTimes | None = None,
-    ) -> None:
-        """Stores checked memories and replaces those with the same id. If ``times`` is None, their times stay."""
+    def add(self, new: NewMemories) -> None:
+        """Stores checked memories and replaces those with the same id."""
         self.follow_database()
-        predicted = self._predict(vectors)
+        predicted = self._predict(new.vectors)
         with self.database.transaction():
-            predicted = self._with_codes_of_replaced(ids, predicted)
-            rows = put_memories(self.database, ids, texts, metadatas, vectors, predicted, observed, times)
+            predicted = self._with_codes_of_replaced(new.ids, predicted)
+            rows = new.put(self.database, predicted)
             self.reserve_disk(len(rows))
-        self.apply_after_commit(rows, lambda: self.index_added([(rows, vectors, predicted)]))
+        self.apply_after_commit(rows, lambda: self.index_added([(rows, new.vectors, predicted)]))
 
     @repeated
     def delete(self, ids: list[str]) -> int:
@@ -222,11 +213,11 @@ class Store(ABC):
             UnknownId: the step has no vector, and no stored memory has its id.
         """
         self.follow_database()
-        database, vectors = self.database, step.vectors
+        database, new = self.database, step.memory
         with database.transaction():
             end = step.follow(database)
-            predicted = None if vectors is None else self._associate([step.id], vectors)
-            rows = step.put_memory(database, predicted)
+            predicted = None if new is None else self._associate(new.ids, new.vectors)
+            rows = step.find(database) if new is None else new.put(database, predicted)
             number = number_of(database, step.session, end)
             at = 0 if end is None else end.position
             database.trajectories.extend(number, at, [Step(int(rows[0]), step.timestamp, None)])
@@ -236,7 +227,7 @@ class Store(ABC):
             self.reserve_disk(len(rows))
 
         def change() -> None:
-            self.index_added([] if vectors is None else [(rows, vectors, predicted)])
+            self.index_added([] if new is None else [(rows, new.vectors, predicted)])
             self.links.append(rows, np.array([number]), np.array([at]))
 
         self.apply_after_commit(rows, change)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from pam_retriever.ann.selection import Rows
 from pam_retriever.mentions.kept import KeptMentions as KeptMentions
 from pam_retriever.store.feedback import SQLiteFeedback
+from pam_retriever.store.storing import NewMemories
 from pam_retriever.store.times import SQLiteTimes
 from pam_retriever.types import Evidence, Float32, Int64, Record, Times, TrajectoryRecord
 
@@ -77,24 +78,12 @@ class Memories(Protocol):
 
     # ---- writing, inside a transaction
 
-    def upsert(
-        self,
-        ids: Sequence[str],
-        texts: Sequence[str | None],
-        metadatas: Sequence[str],
-        vectors: Float32,
-        associations: Float32 | None,
-        observed: Sequence[bytes] | None = None,
-    ) -> Int64:
+    def upsert(self, new: NewMemories, associations: Float32 | None) -> Int64:
         """Stores memories and replaces those with the same id; returns their rows (n,).
 
         Args:
-            ids: n distinct ids.
-            texts: n texts or None.
-            metadatas: n strings of JSON.
-            vectors: (n, dim).
+            new: n memories.
             associations: (n, dim + code), f(p) and the episode code of each memory; None before ``fit``.
-            observed: n observations that the encoder read; None for vectors that were given.
         """
 
     def remove(self, rows: Int64) -> None:

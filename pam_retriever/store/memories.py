@@ -16,6 +16,7 @@ from pam_retriever.store import words
 from pam_retriever.store.columns import checksum, from_blobs, from_json, number_rows, to_blobs
 from pam_retriever.store.connection import Connection
 from pam_retriever.store.metadata_index import SEGMENT, MetadataIndex
+from pam_retriever.store.storing import NewMemories
 from pam_retriever.store.times import SQLiteTimes
 from pam_retriever.types import Float32, Int64, Record
 from pam_retriever.validation import selects_all
@@ -64,41 +65,34 @@ class SQLiteMemories:
         )
         return dict(found)
 
-    def upsert(
-        self,
-        ids: Sequence[str],
-        texts: Sequence[str | None],
-        metadatas: Sequence[str],
-        vectors: Float32,
-        associations: Float32 | None,
-        observed: Sequence[bytes] | None = None,
-    ) -> Int64:
+    def upsert(self, new: NewMemories, associations: Float32 | None) -> Int64:
         """Stores memories and replaces those with the same id; returns their rows (n,)."""
         self._count_version()
-        known = self.rows_of(ids)
+        known = self.rows_of(new.ids)
         last = self._connection.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'memories'")[0][0]
-        rows, _ = number_rows(ids, known, last)
+        rows, _ = number_rows(new.ids, known, last)
         if known:
             words.note_removed(self._connection.fetch)
         self._written[-1] = rows
-        listed, stored = rows.tolist(), to_blobs(vectors)
+        contents = new.ids, new.texts, new.metadatas
+        listed, stored = rows.tolist(), to_blobs(new.vectors)
         self._note_changed(listed)
         self._connection.changes.rows.update(listed)
         self._connection.insert_many(
             "INSERT INTO memories (row, id, text, metadata, checksum)",
-            zip(listed, ids, texts, metadatas, map(checksum, ids, texts, metadatas, stored), strict=True),
+            zip(listed, *contents, map(checksum, *contents, stored), strict=True),
             "ON CONFLICT (row) "
             "DO UPDATE SET text = excluded.text, metadata = excluded.metadata, checksum = excluded.checksum",
         )
-        blobs = [None] * len(ids) if associations is None else to_blobs(associations)
+        blobs = [None] * len(rows) if associations is None else to_blobs(associations)
         self._connection.insert_many(
             "INSERT OR REPLACE INTO vectors (row, vector, association)", zip(listed, stored, blobs, strict=True)
         )
         self._connection.run_many("DELETE FROM observations WHERE row = ?", ((row,) for row in known.values()))
-        if observed is not None:
+        if new.observed is not None:
             self._connection.run_many(
                 "INSERT INTO observations VALUES (?, ?, ?)",
-                zip(listed, observed, map(zlib.crc32, observed), strict=True),
+                zip(listed, new.observed, map(zlib.crc32, new.observed), strict=True),
             )
         return rows
 

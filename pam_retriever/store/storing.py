@@ -1,36 +1,48 @@
-"""Stores memories in a database, with their times and mentions."""
+"""Memories that are about to be stored, with their times and mentions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from pam_retriever.store.database import Database
 from pam_retriever.store.times import NewTimes
 from pam_retriever.types import Float32, Int64
 
+if TYPE_CHECKING:
+    from pam_retriever.store.database import Database
 
-def put_memories(
-    database: Database,
-    ids: Sequence[str],
-    texts: Sequence[str | None],
-    metadatas: Sequence[str],
-    vectors: Float32,
-    associations: Float32 | None,
-    observed: Sequence[bytes] | None = None,
-    times: NewTimes | None = None,
-) -> Int64:
-    """Inside a transaction: stores n memories, and replaces those with the same id; see ``Memories.upsert``.
 
-    Returns:
-        The rows (n,) of the memories.
+@dataclass(frozen=True)
+class NewMemories:
+    """n checked memories. They replace stored memories with the same ids.
 
-    Raises:
-        InvalidInput: the index has times of the other kind ("dates" or "numbers"); nothing was written.
+    Attributes:
+        ids: n distinct ids.
+        vectors: (n, dim).
+        texts: n texts or None.
+        metadatas: n strings of JSON.
+        observed: n observations that the encoder read; None for vectors that were given.
+        times: their times; None keeps the times of replaced memories.
     """
-    if times is not None:
-        database.times.check(times.kind)
-    rows = database.memories.upsert(ids, texts, metadatas, vectors, associations, observed)
-    if times is not None:
-        database.times.put(rows, times)
-    database.mentions.follow(rows, metadatas)
-    return rows
+
+    ids: Sequence[str]
+    vectors: Float32
+    texts: Sequence[str | None]
+    metadatas: Sequence[str]
+    observed: Sequence[bytes] | None = None
+    times: NewTimes | None = None
+
+    def put(self, database: Database, associations: Float32 | None) -> Int64:
+        """Inside a transaction: stores the memories; returns their rows (n,). See ``Memories.upsert``.
+
+        Raises:
+            InvalidInput: the index has times of the other kind ("dates" or "numbers"); nothing was written.
+        """
+        if self.times is not None:
+            database.times.check(self.times.kind)
+        rows = database.memories.upsert(self, associations)
+        if self.times is not None:
+            database.times.put(rows, self.times)
+        database.mentions.follow(rows, self.metadatas)
+        return rows

@@ -11,7 +11,7 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.experience.trajectories import Episode
 from pam_retriever.store.database import Database, Step
 from pam_retriever.store.growth import mark_grown
-from pam_retriever.store.storing import put_memories
+from pam_retriever.store.storing import NewMemories
 from pam_retriever.types import Float32, Int64
 
 Added = tuple[Int64, Float32, Float32 | None]  # rows, vectors, association vectors
@@ -66,7 +66,7 @@ def rows_of(added: list[Added]) -> Int64:
 
 def _add_states(database: Database, episode: Episode, vectors: Float32, predicted: Float32 | None) -> Added:
     length = len(episode.ids)
-    rows = put_memories(database, episode.ids, [None] * length, ["{}"] * length, vectors, predicted)
+    rows = NewMemories(episode.ids, vectors, [None] * length, ["{}"] * length).put(database, predicted)
     return rows, vectors, predicted
 
 

@@ -18,6 +18,7 @@ from pam_retriever.engines.postings import Postings
 from pam_retriever.errors import Interrupted, InvalidInput
 from pam_retriever.model.keys import make_keys
 from pam_retriever.store.columns import number_rows
+from pam_retriever.store.storing import NewMemories
 from pam_retriever.types import Float32, Int64, Record
 
 FIELDS = {
@@ -102,29 +103,20 @@ class MilvusMemories:
 
     # ---- writing
 
-    def upsert(
-        self,
-        ids: Sequence[str],
-        texts: Sequence[str | None],
-        metadatas: Sequence[str],
-        vectors: Float32,
-        associations: Float32 | None,
-        observed: Sequence[bytes] | None = None,
-    ) -> Int64:
-        assert observed is None, "no encoder makes vectors in an engine"
-        check_contents(ids, texts, metadatas)
-        state, known = self._calls.state, self.rows_of(ids)
+    def upsert(self, new: NewMemories, associations: Float32 | None) -> Int64:
+        assert new.observed is None, "no encoder makes vectors in an engine"
+        check_contents(new.ids, new.texts, new.metadatas)
+        state, known = self._calls.state, self.rows_of(new.ids)
         last = max(state.last_row, *known.values(), 0)  # a failed call may have stored some
-        rows, last = number_rows(ids, known, last)
+        rows, last = number_rows(new.ids, known, last)
         state.last_row, state.texts = last, state.version
-        state.memories += len(ids) - len(known)
+        state.memories += len(rows) - len(known)
         entities = [
             _entity(row, id, text, metadata, state.version)
-            for row, id, text, metadata in zip(rows.tolist(), ids, texts, metadatas, strict=True)
+            for row, id, text, metadata in zip(rows.tolist(), new.ids, new.texts, new.metadatas, strict=True)
         ]
-        self.put(
-            self.collection(), entities, vectors, None if associations is None else make_keys(vectors, associations)
-        )
+        keys = None if associations is None else make_keys(new.vectors, associations)
+        self.put(self.collection(), entities, new.vectors, keys)
         self.kept.written(rows, state.version)
         self.changes += 1
         return rows

@@ -16,6 +16,7 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.filters import key_path
 from pam_retriever.model.keys import make_keys
 from pam_retriever.store.columns import number_rows
+from pam_retriever.store.storing import NewMemories
 from pam_retriever.types import Float32, Int64, Record
 
 MAX_ID_BYTES = 2_600  # limit of a B-tree page
@@ -62,32 +63,24 @@ class PostgresMemories:
 
     # ---- writing
 
-    def upsert(
-        self,
-        ids: Sequence[str],
-        texts: Sequence[str | None],
-        metadatas: Sequence[str],
-        vectors: Float32,
-        associations: Float32 | None,
-        observed: Sequence[bytes] | None = None,
-    ) -> Int64:
-        assert observed is None, "no encoder makes vectors in an engine"
-        check_contents(ids, texts)
-        state, known = self._database.state, self.rows_of(ids)
-        rows, state.last_row = number_rows(ids, known, state.last_row)
-        listed = rows.tolist()
-        state.memories += len(ids) - len(known)
+    def upsert(self, new: NewMemories, associations: Float32 | None) -> Int64:
+        assert new.observed is None, "no encoder makes vectors in an engine"
+        check_contents(new.ids, new.texts)
+        state, known = self._database.state, self.rows_of(new.ids)
+        rows, state.last_row = number_rows(new.ids, known, state.last_row)
+        listed, contents = rows.tolist(), (new.texts, new.metadatas)
+        state.memories += len(rows) - len(known)
         state.texts = state.version
         self._database.run_many(
             "INSERT INTO memories (row, id, text, metadata, vector, version) VALUES (%s, %s, %s, %s, %s, %s) "
             "ON CONFLICT (row) DO UPDATE SET text = excluded.text, metadata = excluded.metadata, "
             "vector = excluded.vector, version = excluded.version",
-            zip(listed, ids, texts, metadatas, pack(vectors), [state.version] * len(ids), strict=True),
+            zip(listed, new.ids, *contents, pack(new.vectors), [state.version] * len(listed), strict=True),
         )
         self._database.fetch("DELETE FROM words WHERE row = ANY(%s::bigint[])", [list(known.values())])
-        self._database.copy("words", ("text", "bool", "int8", "int4"), self._count_words(listed, texts, metadatas))
+        self._database.copy("words", ("text", "bool", "int8", "int4"), self._count_words(listed, *contents))
         if state.generation and associations is not None:
-            self.set_keys(state.generation, rows, make_keys(vectors, associations))
+            self.set_keys(state.generation, rows, make_keys(new.vectors, associations))
         self.kept.written(rows, state.version)
         return rows
 
