@@ -1,4 +1,4 @@
-"""The mentions of stored cues that were never experienced, and so have no links."""
+"""Mentions that rank before other evidence: of any stored cue before ``fit``, of one without experience after it."""
 
 from __future__ import annotations
 
@@ -74,3 +74,36 @@ class FirstMentions:
         ways = np.zeros((len(rows), *found.mentions.shape[1:]), np.int64)
         ways[there] = found.mentions[order[known.searchsorted(rows[there])]]
         return ways
+
+
+class InTurnScorer:
+    """Returns the answers of one scorer, then answers of another, scaled to the lowest score of the first.
+
+    Args:
+        first: the first scorer; its answers have mentions.
+        then: the second scorer, of all memories.
+        min_score: drop hits with a lower score.
+    """
+
+    def __init__(self, first: Scorer, then: Scorer, min_score: float | None = None) -> None:
+        self._first, self._then, self._min_score = first, then, min_score
+
+    def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
+        """See ``Scorer``."""
+        answers = zip(self._first.score(cues, k, allowed), self._then.score(cues, k, allowed), strict=True)
+        return [_in_turn(one, other).best(k, self._min_score) for one, other in answers]
+
+
+def _in_turn(one: Candidates, other: Candidates) -> Candidates:
+    rest = other.at(np.flatnonzero(~np.isin(other.rows, one.rows)))
+    named = one.mentions
+    if named is not None:
+        named = np.concatenate([named, np.zeros((len(rest.rows), *named.shape[1:]), named.dtype)])
+    return Candidates(
+        np.concatenate([one.rows, rest.rows]),
+        np.concatenate([one.scores, rest.scores * one.scores.min(initial=1)]),
+        np.concatenate([one.similarity, rest.similarity]),
+        None,
+        np.concatenate([one.hops, rest.hops]),
+        mentions=named,
+    )

@@ -8,7 +8,7 @@ from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.experience.graph import walk
 from pam_retriever.model.scoring import LOOK_ALIKES, NEIGHBOURS, look_alike_mass
-from pam_retriever.retrieval.candidates import Candidates, Scorer
+from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import SAME, Cues
 from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.store.view import View
@@ -94,36 +94,3 @@ class LinkScorer:
             np.concatenate([np.ones(len(asked), np.float32), counted[by, place]]),
         )
         return walk(lambda rows: view.links.of(rows, view.window), seeds)
-
-
-class InTurnScorer:
-    """Returns the answers of one scorer, then answers of another, scaled to the lowest score of the first.
-
-    Args:
-        first: the first scorer; its answers have mentions.
-        then: the second scorer, of all memories.
-        min_score: drop hits with a lower score.
-    """
-
-    def __init__(self, first: Scorer, then: Scorer, min_score: float | None = None) -> None:
-        self._first, self._then, self._min_score = first, then, min_score
-
-    def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        """See ``Scorer``."""
-        answers = zip(self._first.score(cues, k, allowed), self._then.score(cues, k, allowed), strict=True)
-        return [_in_turn(one, other).best(k, self._min_score) for one, other in answers]
-
-
-def _in_turn(one: Candidates, other: Candidates) -> Candidates:
-    rest = other.at(np.flatnonzero(~np.isin(other.rows, one.rows)))
-    named = one.mentions
-    if named is not None:
-        named = np.concatenate([named, np.zeros((len(rest.rows), *named.shape[1:]), named.dtype)])
-    return Candidates(
-        np.concatenate([one.rows, rest.rows]),
-        np.concatenate([one.scores, rest.scores * one.scores.min(initial=1)]),
-        np.concatenate([one.similarity, rest.similarity]),
-        None,
-        np.concatenate([one.hops, rest.hops]),
-        mentions=named,
-    )

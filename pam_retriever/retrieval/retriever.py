@@ -65,7 +65,8 @@ class Retriever:
             self._scorer = self._around(MixtureScorer(view, feedback, settings.min_score, without, self._times))
             return
         if stored and view.predictor is None and _follows_mentions(settings, view):
-            from pam_retriever.retrieval.linked import InTurnScorer, LinkScorer
+            from pam_retriever.retrieval.first_mentions import InTurnScorer
+            from pam_retriever.retrieval.linked import LinkScorer
             from pam_retriever.retrieval.mentioned import MentionScorer
 
             self._channels = Channels(similarity=1)
