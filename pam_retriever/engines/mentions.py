@@ -27,7 +27,7 @@ class Readable(Protocol):
 
 
 class EngineMentions(SQLiteMentions):
-    """See ``MentionStore``.
+    """See ``SQLiteMentions``.
 
     Args:
         sql: the database of the copy.

@@ -12,7 +12,7 @@ from pam_retriever.engines.base import EngineMemories, EngineTrajectories, Gener
 from pam_retriever.engines.kept import Documents, Kept
 from pam_retriever.filters import to_json
 from pam_retriever.store.columns import checksum, to_blobs
-from pam_retriever.store.database import KeptMentions, Settings
+from pam_retriever.store.database import Settings
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.types import Int64
 
@@ -72,7 +72,7 @@ class EngineDatabase(ABC):
         self.memories, self.trajectories, self.settings = memories, trajectories, settings
         self.kept = memories.kept = Kept(documents, memories)
         self.feedback, self.times = self.kept.feedback, self.kept.times
-        self.mentions: KeptMentions = self.kept.mentions
+        self.mentions = self.kept.mentions
         self.began: Callable[[State], None] = lambda _: None
         self.committed: Callable[[State], None] = lambda _: None
 

@@ -16,7 +16,7 @@ from pam_retriever.mentions.finder import Occurrence, find
 from pam_retriever.mentions.links import LinkRules, phrase_number
 from pam_retriever.mentions.names import NameRules, Naming
 from pam_retriever.mentions.phrases import capitalised
-from pam_retriever.mentions.store import Document, MentionStore
+from pam_retriever.mentions.store import Document, SQLiteMentions
 from pam_retriever.mentions.vocabulary import MemoryVocabulary
 from pam_retriever.types import Int64
 
@@ -53,7 +53,7 @@ class MentionGraph:
         rules: the rules for mentions.
     """
 
-    def __init__(self, store: MentionStore, rules: MentionRules | None = None) -> None:
+    def __init__(self, store: SQLiteMentions, rules: MentionRules | None = None) -> None:
         self._store = store
         self._rules = rules or MentionRules()
 

@@ -20,7 +20,7 @@ from pam_retriever.arrays import among
 from pam_retriever.mentions.finder import find
 from pam_retriever.mentions.folding import words
 from pam_retriever.mentions.links import FIRST_PHRASE, phrase_number
-from pam_retriever.mentions.store import Groups, MentionStore, grouped
+from pam_retriever.mentions.store import Groups, SQLiteMentions, grouped
 from pam_retriever.types import Bools, Float32, Int64
 
 Way = Literal["asked", "names", "named by", "second step", "shares"]
@@ -112,7 +112,7 @@ class MentionSource:
         texts: number of memories with a text; None reads it from the store.
     """
 
-    def __init__(self, store: MentionStore, texts: int | None = None) -> None:
+    def __init__(self, store: SQLiteMentions, texts: int | None = None) -> None:
         self._store, self._texts = store, texts
 
     def score(self, question: Question, rows: Int64, scores: Float32) -> Mentioned:
@@ -205,7 +205,7 @@ class MentionSource:
 class _Names:
     """The names that were looked up for a question: their memories, and the number of texts with each."""
 
-    def __init__(self, store: MentionStore) -> None:
+    def __init__(self, store: SQLiteMentions) -> None:
         self._store, self._known = store, dict[int, tuple[list[int], int]]()
 
     def look_up(self, numbers: Int64) -> tuple[Groups, Int64]:

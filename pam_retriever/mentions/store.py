@@ -1,4 +1,4 @@
-"""The storage of names and mentions: an interface, and SQLite.
+"""The storage of names and mentions in SQLite.
 
 There are three kinds of numbers, distinguished by ``is_link`` and ``is_phrase`` of ``links``. The number of a name is
 positive; the table ``names`` has its words. The number of a link's key or of a shared phrase is negative. It is a hash
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Any, Protocol
 
 import numpy as np
 
-from pam_retriever.mentions.finder import Vocabulary, beginnings
+from pam_retriever.mentions.finder import beginnings
 from pam_retriever.types import Int64
 
 SCHEMA = (
@@ -87,76 +87,6 @@ class Mentions:
     lengths: Int64
 
 
-class MentionStore(Vocabulary, Protocol):
-    """The storage that ``MentionGraph`` and ``MentionSource`` need. Writes belong to the caller's transaction."""
-
-    def texts(self) -> int:
-        """Returns the number of memories with a text."""
-
-    def documents(self, rows: Int64, texts: bool = True) -> list[Document]:
-        """Returns the stored memories of ``rows``, in their order; without their texts if these are not needed."""
-
-    def rows(self) -> Int64:
-        """Returns all rows, sorted."""
-
-    def rows_containing(self, phrase: str, limit: int) -> Int64:
-        """Returns the rows of all texts with these folded words in this order, and maybe more; at most ``limit``."""
-
-    def add_names(self, phrases: Sequence[str]) -> dict[str, int]:
-        """Stores new names, in order; returns their numbers, which ascend."""
-
-    def drop_names(self, numbers: Int64) -> None:
-        """Deletes names and all their mentions."""
-
-    def called_of(self, rows: Int64) -> Int64:
-        """Returns the numbers of the names of ``rows``, without duplicates."""
-
-    def drop_called(self, rows: Int64) -> None:
-        """Deletes the names of ``rows``."""
-
-    def add_called(self, called: Iterable[tuple[int, int, bool]]) -> None:
-        """Stores names of memories, as (number, row, short)."""
-
-    def drop_mentions(self, rows: Int64) -> None:
-        """Deletes the mentions in the texts of ``rows``."""
-
-    def add_mentions(self, mentions: Iterable[tuple[int, int, int, int]]) -> None:
-        """Stores mentions in texts, as (row, number, start, length)."""
-
-    def unused(self, numbers: Int64) -> Int64:
-        """Returns the ``numbers`` of names that no memory has."""
-
-    def names(self) -> dict[str, int]:
-        """Returns all names and their numbers."""
-
-    def phrases(self, numbers: Int64) -> dict[int, str]:
-        """Returns the words of names."""
-
-    def bearers(self, numbers: Int64, limit: int) -> Groups:
-        """Returns the memories with each name: by full name if any, else by short name; none if more than ``limit``."""
-
-    def looked_up(self, numbers: Int64, limit: int) -> list[tuple[list[int], int]]:
-        """Returns for each name its ``bearers``, and its ``counts``."""
-
-    def mentions_of(self, rows: Int64) -> Mentions:
-        """Returns the mentions in the texts of ``rows``."""
-
-    def numbers_in(self, rows: Int64) -> Groups:
-        """Returns the numbers of the names, links and phrases in each of the texts, sorted."""
-
-    def mentioning(self, numbers: Int64, limit: int | None) -> Groups:
-        """Returns the memories whose texts contain these names; none if there are more than ``limit``."""
-
-    def counts(self, numbers: Int64) -> Int64:
-        """Returns the number (n,) of texts with each name, counted up to ``MOST_COUNTED``."""
-
-    def clear(self) -> None:
-        """Deletes all names and mentions."""
-
-    def in_bulk(self) -> AbstractContextManager[None]:
-        """Makes writes of many names and mentions faster inside the block, and some reads slower."""
-
-
 class SQL(Protocol):
     """A connection inside a transaction, such as ``store.connection.Connection``."""
 
@@ -166,6 +96,8 @@ class SQL(Protocol):
 
 class SQLiteMentions:
     """Names and mentions in tables beside the memories, and phrases from the full-text index.
+
+    Writes belong to the caller's transaction.
 
     Args:
         sql: a database with the tables of ``SCHEMA``, ``memories`` and ``words``.
@@ -181,9 +113,11 @@ class SQLiteMentions:
         return dict(self._where_in("SELECT phrase, number FROM names WHERE phrase IN", list(phrases)))  # type: ignore[arg-type]
 
     def texts(self) -> int:
+        """Returns the number of memories with a text."""
         return int(str(self._sql.fetch("SELECT count(*) FROM words_docsize")[0][0]))
 
     def documents(self, rows: Int64, texts: bool = True) -> list[Document]:
+        """Returns the stored memories of ``rows``, in their order; without their texts if these are not needed."""
         text = "text" if texts else "NULL"
         found = self._where_in(f"SELECT row, id, {text}, metadata FROM memories WHERE row IN", rows.tolist())
         return [
@@ -201,9 +135,11 @@ class SQLiteMentions:
             last = found[-1][0]
 
     def rows(self) -> Int64:
+        """Returns all rows, sorted."""
         return np.sort(_numbers(self._sql.fetch("SELECT group_concat(row) FROM memories")[0][0]))
 
     def rows_containing(self, phrase: str, limit: int) -> Int64:
+        """Returns the rows of all texts with these folded words in this order, and maybe more; at most ``limit``."""
         found = self._sql.fetch(
             "SELECT group_concat(rowid) FROM (SELECT rowid FROM words WHERE words MATCH ? LIMIT ?)",
             [f'text : "{phrase}"', limit],
@@ -211,6 +147,7 @@ class SQLiteMentions:
         return _numbers(found[0][0])
 
     def add_names(self, phrases: Sequence[str]) -> dict[str, int]:
+        """Stores new names, in order; returns their numbers, which ascend."""
         last = self._sql.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'names'")[0][0]
         numbers = {phrase: number for number, phrase in enumerate(phrases, int(str(last)) + 1)}
         self._sql.run_many("INSERT INTO names (phrase, number) VALUES (?, ?)", numbers.items())
@@ -232,27 +169,34 @@ class SQLiteMentions:
         self._sql.run_many("INSERT INTO beginnings VALUES (?, ?)", beginnings(names).items())
 
     def drop_names(self, numbers: Int64) -> None:
+        """Deletes names and all their mentions."""
         listed = [(number,) for number in numbers.tolist()]
         self._sql.run_many("DELETE FROM mentions WHERE number = ?", listed)
         self._sql.run_many("DELETE FROM names WHERE number = ?", listed)
 
     def called_of(self, rows: Int64) -> Int64:
+        """Returns the numbers of the names of ``rows``, without duplicates."""
         found = self._where_in("SELECT DISTINCT number FROM called WHERE row IN", rows.tolist())
         return np.array(found, np.int64).reshape(-1)
 
     def drop_called(self, rows: Int64) -> None:
+        """Deletes the names of ``rows``."""
         self._sql.run_many("DELETE FROM called WHERE row = ?", ((row,) for row in rows.tolist()))
 
     def add_called(self, called: Iterable[tuple[int, int, bool]]) -> None:
+        """Stores names of memories, as (number, row, short)."""
         self._sql.run_many("INSERT INTO called (number, row, short) VALUES (?, ?, ?)", called)
 
     def drop_mentions(self, rows: Int64) -> None:
+        """Deletes the mentions in the texts of ``rows``."""
         self._sql.run_many("DELETE FROM mentions WHERE row = ?", ((row,) for row in rows.tolist()))
 
     def add_mentions(self, mentions: Iterable[tuple[int, int, int, int]]) -> None:
+        """Stores mentions in texts, as (row, number, start, length)."""
         self._sql.run_many("INSERT INTO mentions (row, number, start, length) VALUES (?, ?, ?, ?)", mentions)
 
     def unused(self, numbers: Int64) -> Int64:
+        """Returns the ``numbers`` of names that no memory has."""
         found = self._where_in(
             "SELECT number FROM names WHERE NOT EXISTS "
             "(SELECT 1 FROM called WHERE called.number = names.number) AND number IN",
@@ -261,15 +205,19 @@ class SQLiteMentions:
         return np.array(found, np.int64).reshape(-1)
 
     def names(self) -> dict[str, int]:
+        """Returns all names and their numbers."""
         return dict(self._sql.fetch("SELECT phrase, number FROM names"))  # type: ignore[arg-type]
 
     def phrases(self, numbers: Int64) -> dict[int, str]:
+        """Returns the words of names."""
         return dict(self._where_in("SELECT number, phrase FROM names WHERE number IN", numbers.tolist()))  # type: ignore[arg-type]
 
     def bearers(self, numbers: Int64, limit: int) -> Groups:
+        """Returns the memories with each name: by full name if any, else by short name; none if more than ``limit``."""
         return grouped([rows for rows, _ in self.looked_up(numbers, limit)])
 
     def looked_up(self, numbers: Int64, limit: int) -> list[tuple[list[int], int]]:
+        """Returns for each name its ``bearers``, and its ``counts``."""
         # "9-1": memory 9 has this name as a short name
         found = self._each(
             "(SELECT group_concat(row || '-' || short) FROM "
@@ -287,6 +235,7 @@ class SQLiteMentions:
         return result
 
     def mentions_of(self, rows: Int64) -> Mentions:
+        """Returns the mentions in the texts of ``rows``."""
         found = self._where_in(
             "SELECT row, number, start, length FROM mentions WHERE row IN", rows.tolist(), "ORDER BY row, number"
         )
@@ -294,11 +243,13 @@ class SQLiteMentions:
         return Mentions(*columns)
 
     def numbers_in(self, rows: Int64) -> Groups:
+        """Returns the numbers of the names, links and phrases in each of the texts, sorted."""
         select = "(SELECT group_concat(number) FROM (SELECT number FROM mentions WHERE row = value ORDER BY number))"
         found = self._each(select, rows)
         return grouped([[*map(int, line.split(","))] if line else [] for (line,) in found])
 
     def mentioning(self, numbers: Int64, limit: int | None) -> Groups:
+        """Returns the memories whose texts contain these names; none if there are more than ``limit``."""
         found = self._each(
             "(SELECT group_concat(row) FROM (SELECT row FROM mentions WHERE number = value LIMIT ?))",
             numbers,
@@ -308,15 +259,17 @@ class SQLiteMentions:
         return grouped([rows if limit is None or len(rows) <= limit else [] for rows in groups])
 
     def counts(self, numbers: Int64) -> Int64:
+        """Returns the number (n,) of texts with each name, counted up to ``MOST_COUNTED``."""
         return np.array(self._each(f"({COUNT})", numbers, MOST_COUNTED), np.int64).reshape(-1)
 
     def clear(self) -> None:
+        """Deletes all names and mentions."""
         for table in TABLES:
             self._sql.run_many(f"DELETE FROM {table}", [()])
 
     @contextmanager
     def in_bulk(self) -> Iterator[None]:
-        """Drops the secondary indexes of the tables during the block, and creates them again at the end."""
+        """Writes inside the block are faster, and some reads slower: it has no secondary indexes until its end."""
         before = self._sql.fetch("PRAGMA cache_size")[0][0]
         self._sql.fetch(f"PRAGMA cache_size = {-CACHE}")
         for index in INDEXES:

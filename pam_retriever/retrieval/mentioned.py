@@ -7,12 +7,12 @@ import numpy as np
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.arrays import among
 from pam_retriever.mentions.finder import find
-from pam_retriever.mentions.kept import KeptMentions
 from pam_retriever.mentions.source import LEXICAL, PRIOR, WAYS, Mentioned, MentionSource
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.store.columns import from_json
+from pam_retriever.store.kept_mentions import KeptMentions
 from pam_retriever.store.view import View
 from pam_retriever.types import Bools, Float32, Int64, Mention
 

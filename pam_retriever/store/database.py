@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from pam_retriever.ann.selection import Rows
-from pam_retriever.mentions.kept import KeptMentions as KeptMentions
 from pam_retriever.store.feedback import SQLiteFeedback
+from pam_retriever.store.kept_mentions import KeptMentions
 from pam_retriever.store.storing import NewMemories
 from pam_retriever.store.times import SQLiteTimes
 from pam_retriever.types import Evidence, Float32, Int64, Record, Times, TrajectoryRecord
