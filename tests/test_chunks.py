@@ -154,4 +154,4 @@ def test_a_vector_that_is_missing_is_no_shorter_index(planted):
     database = index._store.database.connection
     database.fetch("DELETE FROM vectors WHERE row = 77")
     with pytest.raises(IndexFormatError, match="200 memories, but 199 vectors"):
-        index._store.refresh()
+        index._store.copies.refresh()

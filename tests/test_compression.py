@@ -82,7 +82,7 @@ def test_the_index_answers_as_with_full_keys(name, exact, fitted):
         assert overlap(found, expected) > 0.85
     with np.errstate(invalid="raise"):  # such a memory has no code; the division by its length must not warn
         index.recall(str(COUNT - 1), k=5, channels=Channels(episode=1))
-    assert index._store.indexes.own is None  # keys are stored once
+    assert index._store.copies.indexes.own is None  # keys are stored once
     assert f"{name} ({name.split(':')[1]})" in repr(index)
 
 
@@ -101,7 +101,7 @@ def test_a_shared_index_follows_every_change(tmp_path, fitted):
         assert "77" in index.recall("3", k=12).ids
     with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
         assert index.search(new[0], k=1)[0].id == "3"
-        assert index._store.indexes.own is None  # keys are stored once
+        assert index._store.copies.indexes.own is None  # keys are stored once
         index.prune(keep=100)  # too few memories to compress
         assert len(index.search(new[0], k=200)) == 100
 

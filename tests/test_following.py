@@ -17,8 +17,9 @@ import pytest
 
 from pam_retriever import FitConfig, IndexLocked, InvalidInput, PredictiveAssociativeIndex, ReadOnlyIndex, Trajectory
 from pam_retriever.errors import IndexFormatError
-from pam_retriever.store import changes, following
+from pam_retriever.store import changes
 from pam_retriever.store.changes import MOST_RANGES, Changes
+from pam_retriever.store.copies import Copies
 
 DIM = 8
 QUICK = FitConfig(passes=2)
@@ -154,13 +155,13 @@ def test_an_interrupted_reader_reads_everything_again(tmp_path, monkeypatch):
     writer.fit([["m1", "m5"], ["m7", "m6"]], progress=False, config=QUICK)
     reader = PredictiveAssociativeIndex.open(tmp_path / "i", read_only=True, follow=True)
     writer.observe(["m1", "m2", "m3"])
-    take = following.take_changes
+    take = Copies._take
 
     def interrupted(*given: object) -> None:
         take(*given)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(following, "take_changes", interrupted)
+    monkeypatch.setattr(Copies, "_take", interrupted)
     with pytest.raises(KeyboardInterrupt):
         reader.search("m1")
     monkeypatch.undo()

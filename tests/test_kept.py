@@ -162,7 +162,7 @@ def test_a_flipped_byte_is_reported_by_the_next_call_or_by_close(path, patient, 
     else:
         patient.set()
         with pytest.raises(IndexFormatError, match=file.name):
-            index._store._database.finish_verifying()
+            index._store.copies.database.finish_verifying()
         for call in (lambda: index.recall("m0"), lambda: len(index), lambda: index.get(["m0"]), index.close):
             with pytest.raises(IndexFormatError, match=file.name):
                 call()

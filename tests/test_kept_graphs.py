@@ -26,7 +26,7 @@ def kept(tmp_path_factory):
         index.add(VECTORS, IDS)
         trajectories = [IDS[at : at + 6] for at in range(0, COUNT, 6)]
         index.fit(trajectories, config=FitConfig(hidden=8, passes=2), progress=False)
-        assert len(index._store.indexes.parts()) == 2
+        assert len(index._store.copies.indexes.parts()) == 2
     return path
 
 

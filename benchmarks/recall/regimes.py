@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -112,18 +113,18 @@ def without(index: PredictiveAssociativeIndex, part: str) -> Iterator[None]:
     view, calibration = store.view(), store.calibration
     assert calibration is not None
     if part == "exact links":
-        store._view = replace(
+        changed = replace(
             view, links=CooccurrenceGraph(*(np.empty(0, kind) for kind in (np.int64, np.int64, np.int64, np.float32)))
         )
     else:
         kept = np.array(calibration.unseen.mixture)
         kept[HINTS[part]] = 0
         mixture = (kept / kept.sum()).tolist()
-        store._view = replace(
+        changed = replace(
             view, calibration=replace(calibration, unseen=replace(calibration.unseen, mixture=tuple(mixture)))
         )
-    yield
-    store._view = view
+    with patch.object(store, "view", return_value=changed):
+        yield
 
 
 def measure(

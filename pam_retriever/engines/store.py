@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pam_retriever.engines.base import Generation, State
 from pam_retriever.engines.tables import EngineDatabase
@@ -50,7 +50,7 @@ class EngineStore(Store):
     def __init__(self, engine: str, database: EngineDatabase) -> None:
         self._database, self._closed = database, False
         self.backend, self.dim, self.folder = engine, database.dim, None
-        self.lock, self.space = FollowingLock(self), None
+        self.lock = FollowingLock(self)
         database.began, database.committed = self._began, self._committed
         with database.reading() as state:
             database.kept.follow(-1)
@@ -70,6 +70,19 @@ class EngineStore(Store):
             raise closed_error()
         return self._database
 
+    def view(self) -> View:
+        _ = self.database
+        return self._view
+
+    def _publish(self, **changes: Any) -> None:
+        """Publishes a view with these attributes replaced."""
+        self._view = replace(self._view, **changes)
+
+    @property
+    def space(self) -> None:
+        """None: an engine holds only vectors."""
+        return None
+
     @property
     def closed(self) -> bool:
         return self._closed
@@ -85,7 +98,7 @@ class EngineStore(Store):
 
     @property
     def observed(self) -> None:
-        """None: an engine holds only vectors."""
+        """None: see ``space``."""
         return None
 
     @property

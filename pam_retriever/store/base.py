@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -49,16 +48,13 @@ class Store(ABC):
         dim: d, length of the vectors.
         backend: name of the ANN index, or of the engine.
         folder: the folder of the index; None for an index in memory or in an engine.
-        space: the encoder of observations; None for an index of vectors. Replaced as a whole, never changed.
         lock: admits many readers or one writer.
     """
 
     dim: int
     backend: str
     folder: Path | None
-    space: Space | None
     lock: ReadWriteLock
-    _view: View
     tenant_folders: TenantFolders | None = None  # None for an index that has no folder and was not read from one
     holds_tenants: bool = False  # whether it can have tenants
 
@@ -73,6 +69,11 @@ class Store(ABC):
             IndexClosed: after ``close``.
             IndexFormatError: the check in the background found damage.
         """
+
+    @property
+    @abstractmethod
+    def space(self) -> Space | None:
+        """The encoder of observations; None for an index of vectors. Replaced as a whole, never changed."""
 
     @property
     @abstractmethod
@@ -328,18 +329,13 @@ class Store(ABC):
 
     # ---- the view of readers
 
+    @abstractmethod
     def view(self) -> View:
         """The view that queries read.
 
         Raises:
-            IndexFormatError: see ``database``.
+            IndexClosed, IndexFormatError: see ``database``.
         """
-        _ = self.database
-        return self._view
-
-    def _publish(self, **changes: Any) -> None:
-        """Publishes a view with these attributes replaced."""
-        self._view = replace(self._view, **changes)
 
     @property
     def similar(self) -> AnnIndex:

@@ -3,44 +3,42 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 
 from pam_retriever.ann import WritableAnnIndex, chunks
+from pam_retriever.errors import InvalidInput
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.episode_embeddings import with_codes
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.store import ann_cache, graph_cache, snapshot, weights
-from pam_retriever.store.base import NO_ROWS
+from pam_retriever.store.base import NO_ROWS, Store
 from pam_retriever.store.capacity import to_forget
 from pam_retriever.store.connection import MOST_VERSIONS
+from pam_retriever.store.copies import Copies
 from pam_retriever.store.faults import after_commit, closed_error
-from pam_retriever.store.following import FollowingStore, Moments
 from pam_retriever.store.home import Home
-from pam_retriever.store.key_indexes import Built, KeyIndexes
 from pam_retriever.store.manifest import Manifest, new_manifest
-from pam_retriever.store.model_metadata import check_fitted, read_learnt, read_model
+from pam_retriever.store.model_metadata import read_model
 from pam_retriever.store.readwrite import FollowingLock
 from pam_retriever.store.rebuild import Rebuild
-from pam_retriever.store.space import Space, read_space, write_space
+from pam_retriever.store.space import Space, write_space
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.store.sqlite_rebuild import SQLiteRebuild
 from pam_retriever.store.stored_keys import Associate, NewKeys
 from pam_retriever.store.tenants import TenantFolders
-from pam_retriever.store.verification import Verification
-from pam_retriever.store.view import FIRST_WINDOW, View
+from pam_retriever.store.view import View
 from pam_retriever.store.weights import ModelMetadata, PackedPredictor
 from pam_retriever.store.write_trajectories import Added
-from pam_retriever.types import Calibration, Float32, Int64
+from pam_retriever.types import Float32, Int64
 
 log = logging.getLogger(__name__)
 
 
-class SQLiteStore(FollowingStore):
+class SQLiteStore(Store):
     """The memories of one index and its predictor, in SQLite; see ``Store``.
 
     Args:
@@ -50,6 +48,9 @@ class SQLiteStore(FollowingStore):
         source: the folder of the predictor, if the database names one.
         home: the lock and the checksum of the folder, closed with the database.
         space: the encoder of a new index; for a saved index, the source of its custom modules.
+
+    Attributes:
+        copies: the copies of the database in memory.
     """
 
     holds_tenants = True
@@ -63,152 +64,85 @@ class SQLiteStore(FollowingStore):
         home: Home | None = None,
         space: Space | None = None,
     ) -> None:
-        self._database, self._moments, self._restored, self._took_graphs = database, None, False, False
-        self._home, self._source = home, source
-        self._verification: Verification | None = None  # of a database that answers before it is verified
-        self._predictors: dict[str, PredictorWeights] = {}  # by SHA-256: those that are committed, or about to be
+        self._home = home
         self.tenant_folders = None if source is None else TenantFolders(source, home, database.connection.mode)
-        self.lock = FollowingLock(self)
         self.folder, self.dim, self.backend = folder, int(manifest["dim"]), str(manifest["backend"])
-        self.built = Built(self.backend, folder, self.dim)
-        model = read_model(database.settings)
-        self.space = read_space(database, space, self.dim)
-        if folder is not None:
-            # weights of a fit that was killed before its commit
-            weights.remove_other_predictors(folder, keep=model["file"] if model else None)
-            ann_cache.remove_others(database, folder)
-        self._cached_in = source if folder is not None or database.read_only else None
-        if self._cached_in is None or not self._take_cached(database, self._cached_in):
-            database.verify()
-            self._view_database(database)
-        if database.connection.mode == "follow" and source is not None:
-            if self._verification is not None:
-                self._verification.finish()  # the file keeps still only as long as this snapshot
-            self._moments = Moments(database.connection, source)
+        self.copies = Copies(database, manifest, folder, source, space)
+        self.lock = FollowingLock(self.copies)
 
-    def _take_cached(self, database: SQLiteDatabase, folder: Path) -> bool:
-        """Loads the compressed index that ``close`` saved in the folder; returns whether there was one."""
-        predictor, calibration, window = self._model_of(database)
-        width = self.dim + (0 if predictor is None else predictor.config.width)
-        whole = ann_cache.take(database, folder, self.backend, width)
-        if whole is None:
-            return False
-        self.indexes, self._version = KeyIndexes(whole, None, width, self.built), database.connection.version
-        self._restored = database.read_only
-        links = ann_cache.take_links(database, folder) or CooccurrenceGraph(*database.trajectories.experienced())
-        similar, associative = self.indexes.similar, self.indexes.associative
-        self._view = View(self.dim, database, similar, associative, links, predictor, calibration, window)
-        full = ann_cache.full_keys(database, folder)
-        self._verification = database.verify_meanwhile([full] if full else [])
-        return True
+    @property
+    def space(self) -> Space | None:
+        return self.copies.space
 
-    def _view_database(self, database: SQLiteDatabase) -> None:
-        """Reads the view from the database and builds the copies in memory again. Nobody may write meanwhile."""
-        version, (predictor, calibration, window) = database.connection.version, self._model_of(database)
-        width = self.dim + (0 if predictor is None else predictor.config.width)
-        rows = database.memories.rows()
-        check_fitted(len(rows), predictor is not None, database.memories.associated)
-        indexes = self._indexes_of(graph_cache.Stored(database, self.built, rows, width))
-        links = CooccurrenceGraph(*database.trajectories.experienced())
-        similar, associative = indexes.similar, indexes.associative
-        self._view = View(self.dim, database, similar, associative, links, predictor, calibration, window)
-        self.indexes, self._version, self._restored = indexes, version, False
-        log.info("rebuild: %s over %d memories and %d steps", similar.description, len(rows), len(links))
-
-    def _indexes_of(self, stored: graph_cache.Stored) -> KeyIndexes:
-        """Returns the indexes with the saved graphs, if there are any; else builds them from the keys."""
-        kept = None if self._cached_in is None else graph_cache.take(self._cached_in, stored)
-        self._took_graphs = kept is not None
-        if kept is not None:
-            return kept
-        whole = self.built.over(stored.rows, stored.keys(stored.rows), stored.width)
-        return KeyIndexes(whole, None, stored.width, self.built)
-
-    def _model_of(self, database: SQLiteDatabase) -> tuple[PredictorWeights | None, Calibration | None, int]:
-        """Reads the results of ``fit`` from the database: f, the calibration, and tau."""
-        model = read_model(database.settings)
-        if model is None or (self._source is None and model["sha256"] not in self._predictors):
-            return None, None, FIRST_WINDOW
-        predictor = self._predictors.get(model["sha256"])
-        if predictor is None and self._source is not None:
-            predictor = weights.read_predictor(self._source, model, self.dim)
-            self._predictors = {model["sha256"]: predictor}
-        window, calibration = read_learnt(model)
-        return predictor, calibration, window
+    def view(self) -> View:
+        _ = self.database
+        return self.copies.view
 
     # ---- updates from the database
 
-    @contextmanager
-    def reading(self) -> Iterator[bool]:
-        """Holds a snapshot of the database; yields whether the view is current. Raises on a closed store."""
-        if self._database is None or self._moments is None:
-            yield self._database is None or self._version == self._database.connection.version
-            return
-        with self._moments.one() as recent:
-            yield recent and self._version == self._database.connection.version
+    def catch_up(self) -> bool:
+        """See ``Store``.
 
-    def refresh(self) -> None:
-        """Updates the view to the database. Nobody may read meanwhile."""
-        if self.closed:
-            return
-        if self._moments is not None:
-            self.catch_up()
-        else:
-            self.space = read_space(self.database, self.space, self.dim)
-            self._view_database(self.database)
+        Raises:
+            IndexClosed: after ``close``.
+            InvalidInput: the store is in memory.
+            IndexFormatError: the folder is damaged, gone, or has another index.
+        """
+        if self.database.read_only:
+            return self.copies.catch_up()
+        if self.folder is None:
+            raise InvalidInput(
+                "refresh() was called of an index in memory.",
+                "an index that open() read from a folder with read_only=True",
+                "Open the folder with read_only=True, or load() it again.",
+            )
+        return False  # nobody else writes
 
     def follow_database(self) -> None:
-        """See ``Store``."""
-        if self._version != self.database.connection.version:
-            self.refresh()
+        if self.copies.version != self.database.connection.version:
+            self.copies.refresh()
 
     def reserve_disk(self, memories: int, whole: WritableAnnIndex | None = None) -> None:
         """See ``Store``. Reserves space for the current index, or for ``whole``, which is to replace it."""
-        (self.indexes.whole if whole is None else whole).reserve_disk(memories)
+        (self.copies.indexes.whole if whole is None else whole).reserve_disk(memories)
 
     def apply_after_commit(self, changed: Int64 = NO_ROWS, change: Callable[[], None] = lambda: None) -> None:  # noqa: ARG002
         """See ``Store``. After an interrupt, the next reader builds all copies again."""
         version = self.database.connection.version
-        if version == self._version % MOST_VERSIONS + 1:  # the view is of the state before this commit
+        if version == self.copies.version % MOST_VERSIONS + 1:  # the view is of the state before this commit
             with after_commit("The memories are stored already, and are found once there is room."):
                 change()
-            self._version = version
-
-    def use(self, indexes: KeyIndexes, **changes: Any) -> None:
-        """Publishes a view with these ANN indexes and other attributes."""
-        self.indexes = indexes
-        self._publish(similar=indexes.similar, associative=indexes.associative, **changes)
+            self.copies.version = version
 
     def index_added(self, added: list[Added]) -> None:
         for rows, vectors, associations in added:
-            self.indexes.add(rows, vectors, associations)
+            self.copies.indexes.add(rows, vectors, associations)
 
     def index_removed(self, rows: Int64) -> None:
-        self.indexes.remove(rows)
+        self.copies.indexes.remove(rows)
 
     # ---- location
 
     @property
     def database(self) -> SQLiteDatabase:
-        if self._database is None:
+        if self.copies.closed:
             raise closed_error()
-        if self._verification is not None:
-            self._verification.check()
-        return self._database
+        self.copies.database.check_verified()
+        return self.copies.database
 
     @property
     def closed(self) -> bool:
-        return self._database is None
+        return self.copies.closed
 
     @property
     def opened(self) -> Path | None:
-        return self._source if self.database.read_only else self.folder
+        return self.copies.source if self.database.read_only else self.folder
 
     @property
     def location(self) -> str:
         if self.folder is not None:
             return f"at {str(self.folder)!r}"
-        return f"read-only, at {str(self._source)!r}" if self.database.read_only else "in memory"
+        return f"read-only, at {str(self.copies.source)!r}" if self.database.read_only else "in memory"
 
     @property
     def observed(self) -> SQLiteStore:
@@ -225,28 +159,21 @@ class SQLiteStore(FollowingStore):
         Raises:
             IndexFormatError: the check in the background found damage.
         """
-        database, self._database = self._database, None
-        if database is None:
-            if self._home is not None:
-                self._home.abandon()  # an interrupt stopped the first ``close``
-            return
-        indexes, links, current = self.indexes, self._view.links, self._version == database.connection.version
-        del self.indexes, self._view  # frees memory, and the file of full keys
-        if self._home is not None and self.folder is not None:
-            try:
-                database.finish_verifying()  # it reads the file in which removed keys are overwritten next
+        copies, database = self.copies, self.copies.database
+        closed, copies.closed = copies.closed, True
+        if closed:  # an interrupt may have stopped the first ``close``
+            return database.close() if self._home is None else self._home.abandon()
+        indexes, links, current = copies.indexes, copies.view.links, copies.current
+        del copies.indexes, copies.view  # frees memory, and the file of full keys
+        try:
+            database.finish_verifying()  # it reads the file in which removed keys are overwritten next
+            if self._home is not None and self.folder is not None:
                 if current:
                     ann_cache.save(database, self.folder, indexes.whole, links)
-                    graph_cache.save(database, self.folder, indexes, self._took_graphs)
+                    graph_cache.save(database, self.folder, indexes, copies.took_graphs)
                 ann_cache.remove_others(database, self.folder)
-            finally:
-                self._home.close()
-        else:
-            try:
-                if self._verification is not None:
-                    self._verification.finish()
-            finally:
-                database.close()
+        finally:
+            (self._home or database).close()
 
     def save(self, folder: Path, overwrite: bool, tenants: Callable[[Path], object] | None = None) -> None:
         manifest = new_manifest(self.dim, self.backend)
@@ -265,11 +192,11 @@ class SQLiteStore(FollowingStore):
             self._mark_forgotten(gone)
 
         def change() -> None:
-            self._publish(links=CooccurrenceGraph(*database.trajectories.experienced()))  # trajectories went too
+            self.copies.publish(links=CooccurrenceGraph(*database.trajectories.experienced()))  # trajectories went too
             if shrink:
-                self.indexes.shrink_to(np.setdiff1d(stored, gone, assume_unique=True))
+                self.copies.indexes.shrink_to(np.setdiff1d(stored, gone, assume_unique=True))
             else:
-                self.indexes.remove(gone)
+                self.copies.indexes.remove(gone)
 
         self.apply_after_commit(gone, change)
         if shrink:
@@ -278,7 +205,7 @@ class SQLiteStore(FollowingStore):
         return len(gone)
 
     def erase_removed(self) -> tuple[list[str], list[str]]:
-        database, files = self.database, self.indexes.whole.files
+        database, files = self.database, self.copies.indexes.whole.files
         graph_cache.forget(database)  # saved graphs still hold removed memories
         self.apply_after_commit()
         database.erase_removed()
@@ -299,14 +226,7 @@ class SQLiteStore(FollowingStore):
 
     def begin_rebuild(self, learnt_to: int) -> Rebuild:
         """Prepares the replacement of the keys by those of a training; see ``Store``."""
-        begun = SQLiteRebuild(self, learnt_to)
-        self.database.noted.append(begun.changed)
-        return begun
-
-    def end_rebuild(self, rebuild: SQLiteRebuild) -> None:
-        """Stops the record of changes for a rebuild."""
-        if self._database is not None:
-            self._database.noted = [one for one in self._database.noted if one is not rebuild.changed]
+        return SQLiteRebuild(self, learnt_to)
 
     def codes_of(self, rows: Int64) -> Float32:
         assert self.predictor is not None
@@ -332,7 +252,7 @@ class SQLiteStore(FollowingStore):
         database, new = self.database, predictor is not self.predictor
         width = self.dim + (0 if predictor is None else predictor.config.width)
         keys = NewKeys(rows, vectors, None if predictor is None else self._associate_moved(predictor))
-        indexes = KeyIndexes(self.built.over(rows, keys, width), None, width, self.built)
+        indexes = self.copies.indexes_over(rows, keys, width)
         model, calibration = read_model(database.settings), self.calibration
         if predictor is not None and new:
             about = {"window": window, "trust": None, "learnt_to": 0, "recipe": None}
@@ -347,8 +267,8 @@ class SQLiteStore(FollowingStore):
             write_space(database, space)
 
         def change() -> None:
-            self.space = space
-            self.use(indexes, predictor=predictor, calibration=calibration, window=window)
+            self.copies.space = space
+            self.copies.publish(indexes, predictor=predictor, calibration=calibration, window=window)
 
         self.apply_after_commit(change=change)
         if model is not None and self.folder is not None:
@@ -363,7 +283,7 @@ class SQLiteStore(FollowingStore):
     def write_weights(self, predictor: PredictorWeights) -> PackedPredictor:
         """Writes the weights to the disk if the index has a folder; returns the description of the predictor."""
         model, packed = weights.pack_predictor(predictor)
-        self._predictors[model["sha256"]] = predictor
+        self.copies.predictors[model["sha256"]] = predictor
         if self.folder is not None:
             self.database.connection.check_there()
             weights.write_weights(self.folder, model, packed)

@@ -85,12 +85,16 @@ class SQLiteDatabase:
             self._verification.now()
             self._verification = None
 
-    def verify_meanwhile(self, copies: Sequence[Copy]) -> Verification | None:
+    def verify_meanwhile(self, copies: Sequence[Copy]) -> None:
         """Starts to verify the file and its derived files in the background. Until the end the file does not change."""
         if self._verification is not None:
             self.connection.keep_file_still(True)
             self._verification.begin(copies, lambda: self.connection.keep_file_still(False))
-        return self._verification
+
+    def check_verified(self) -> None:
+        """Raises IndexFormatError if the check in the background found damage."""
+        if self._verification is not None:
+            self._verification.check()
 
     def finish_verifying(self) -> None:
         """Waits until the file is verified.

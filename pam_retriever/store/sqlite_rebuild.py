@@ -30,15 +30,16 @@ class SQLiteRebuild:
     """
 
     def __init__(self, store: SQLiteStore, learnt_to: int) -> None:
-        self._store, self._learnt_to = store, learnt_to
-        self.rows = store.database.memories.rows()
+        self._store, self._database, self._learnt_to = store, store.database, learnt_to
+        self.rows = self._database.memories.rows()
         self.changed: set[int] = set()
+        self._database.noted.append(self.changed)
         self._whole: WritableAnnIndex | None = None
 
     def prepare(self, learnt: Learnt) -> None:
         """Computes f of every memory, and builds an ANN index. This takes long."""
         width = self._store.dim + learnt.predictor.config.width
-        self._whole = self._store.built.over(self.rows, self._keys(learnt), width)
+        self._whole = self._store.copies.built.over(self.rows, self._keys(learnt), width)
 
     def help_prepare(self, learnt: Learnt) -> None:
         """Computes this process's share of the keys that the first process prepares: reads the same chunks."""
@@ -74,11 +75,13 @@ class SQLiteRebuild:
 
         def change() -> None:
             self._catch_up(whole, rows, make_keys(vectors, associations))
-            indexes = store.indexes.with_whole(whole, width)
+            indexes = store.copies.indexes.with_whole(whole, width)
             for new_rows, new_vectors, _ in added:
                 indexes.add_prefixes(new_rows, new_vectors)
             link(store.links, written)
-            store.use(indexes, predictor=learnt.predictor, calibration=learnt.calibration, window=learnt.window)
+            store.copies.publish(
+                indexes, predictor=learnt.predictor, calibration=learnt.calibration, window=learnt.window
+            )
 
         store.apply_after_commit(new, change)
         if store.folder is not None:
@@ -100,4 +103,5 @@ class SQLiteRebuild:
             whole.add(rows, keys)
 
     def end(self) -> None:
-        self._store.end_rebuild(self)
+        """Stops the record of changes."""
+        self._database.noted = [one for one in self._database.noted if one is not self.changed]

@@ -1,0 +1,75 @@
+"""The snapshots of a reader that sees the writes of another process.
+
+A snapshot is held only during queries. So the writer can empty its journal and store a checksum of the file.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pam_retriever.store.connection import Connection
+from pam_retriever.store.manifest import MANIFEST
+
+OLDEST = 0.5  # seconds that a snapshot lasts while queries of several threads overlap without a pause
+
+Stamp = tuple[int, int, int]
+
+
+class Moments:
+    """The snapshots of the database that a reader sees: one at a time for all threads.
+
+    Args:
+        connection: in mode "follow".
+        folder: of the index.
+    """
+
+    def __init__(self, connection: Connection, folder: Path) -> None:
+        self._connection, self._folder = connection, folder
+        self._mutex = threading.Lock()
+        self._inside = 0
+        self._since = time.monotonic()
+        self._held = False  # whether a snapshot is held
+        self._stamp = _stamp(folder)
+        connection.end_snapshot()
+
+    @contextmanager
+    def one(self) -> Iterator[bool]:
+        """Holds a snapshot; yields whether it is recent and the folder still has the same database."""
+        with self._mutex:
+            old = time.monotonic() - self._since > OLDEST
+            if not self._inside and (old or not self._held):
+                self._renew()
+                old = False
+            self._inside += 1
+        try:
+            yield not old and self._stamp == _stamp(self._folder)
+        finally:
+            with self._mutex:
+                self._inside -= 1
+                if not self._inside:
+                    self._held = False
+                    self._connection.end_snapshot()
+
+    def renew(self) -> None:
+        """Takes a new snapshot and keeps it for the next query. Nobody may be reading."""
+        with self._mutex:
+            self._stamp = _stamp(self._folder)
+            self._renew()
+
+    def _renew(self) -> None:
+        self._held, self._since = False, time.monotonic()
+        self._connection.renew_snapshot()
+        self._held = True
+
+
+def _stamp(folder: Path) -> Stamp | None:
+    """Returns the state of the manifest file, which names the database; None if it cannot be read."""
+    try:
+        found = (folder / MANIFEST).stat()
+    except OSError:
+        return None  # queries are still answered from the database that is open
+    return found.st_ino, found.st_mtime_ns, found.st_size
