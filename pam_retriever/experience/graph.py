@@ -6,19 +6,18 @@ new steps only, and a frequent memory needs no quadratic table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pam_retriever.arrays import GrowingArray, concatenated
+from pam_retriever.experience.chain import Chain
 from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.experience.weighting import LinkWeights, above_chance
 from pam_retriever.types import Bools, Direction, Familiarity, Float32, Int64, Times
 
-FAN_OUT = 64  # number of the strongest links of a memory that are followed
-LEAST = 1e-4  # smaller shares of the mass are not followed
 TAIL = 4_096  # number of newest steps that are sorted separately
 MOST_OCCURRENCES = 8  # latest occurrences of a memory that "around" reads
 
@@ -44,7 +43,7 @@ class CooccurrenceGraph:
 
     def __init__(self, rows: Int64, trajectory: Int64, position: Int64, salience: Float32 | None = None) -> None:
         self._keep(rows.copy(), trajectory, position, _salience(salience, rows))
-        self._chain: tuple[GrowingArray, GrowingArray] | None = None  # previous and next step, if needed
+        self._chain: Chain | None = None  # only while trajectories grow that are not the last
         self._times = np.zeros(0, np.int64)  # number of steps of each row
         self._memories = 0
         self._count(rows, 1)
@@ -113,7 +112,10 @@ class CooccurrenceGraph:
         for column, values in zip(self._columns, added, strict=True):
             column.extend(values)
         self._last_number = max(self._last_number, int(trajectory.max(initial=0)))
-        self._join(joints)
+        if joints and self._chain is None:
+            self._chain = Chain()
+        if self._chain is not None:
+            self._chain.join(joints, len(self._rows))
         if len(self._rows) - len(self._order) > TAIL:
             self._sort()
         else:
@@ -143,24 +145,6 @@ class CooccurrenceGraph:
             if there.any():
                 return int(first + np.flatnonzero(there)[-1])
         return -1
-
-    def _join(self, joints: list[tuple[int, int]]) -> None:
-        """Connects the steps around each joint, which are not neighbours in the arrays."""
-        if self._chain is None and not joints:
-            return
-        if self._chain is None:
-            self._chain = GrowingArray(np.empty(0, np.int64)), GrowingArray(np.empty(0, np.int64))
-        before, after = self._chain
-        known, steps = len(before.values), len(self._rows)
-        before.extend(np.arange(known - 1, steps - 1))
-        after.extend(np.arange(known + 1, steps + 1))
-        if known and after.values[known - 1] < 0:
-            after.values[known - 1] = known
-        after.values[steps - 1] = -1
-        for last, first in joints:
-            before.values[first] = last
-            if last >= 0:
-                after.values[last] = first
 
     # ---- columns, one number per step
 
@@ -311,17 +295,10 @@ class CooccurrenceGraph:
 
     def _around(self, at: Int64, window: int) -> Int64:
         """Returns the steps before and after each (occurrences, 2 tau), in the arrays or in its chain; -1 for none."""
-        if self._chain is None:
-            place = at[:, None] + np.concatenate([np.arange(-window, 0), np.arange(1, window + 1)])
-            return np.where((place >= 0) & (place < len(self._rows)), place, -1)
-        columns = []
-        for towards in self._chain:
-            here = at
-            for _ in range(window):
-                here = np.where(here >= 0, towards.values[here], -1)
-                columns.append(here)
-        earlier, later = columns[:window], columns[window:]
-        return np.stack([*reversed(earlier), *later], axis=1)
+        if self._chain is not None:
+            return self._chain.around(at, window)
+        place = at[:, None] + np.concatenate([np.arange(-window, 0), np.arange(1, window + 1)])
+        return np.where((place >= 0) & (place < len(self._rows)), place, -1)
 
     def _empty(self, places: Bools) -> None:
         self._count(self._rows[places], -1)
@@ -360,32 +337,6 @@ class CooccurrenceGraph:
 
 def _salience(salience: Float32 | None, rows: Int64) -> Float32:
     return np.ones(len(rows), np.float32) if salience is None else salience
-
-
-def walk(links_of: Callable[[Int64], Links], seeds: Links) -> Links:
-    """Makes one step of a random walk: spreads the mass of each query's seeds (sum 1) along their strongest links.
-
-    Args:
-        links_of: returns the links of rows (R,).
-        seeds: query, row and mass of each, (E,).
-
-    Returns:
-        Query, row and mass of each reached memory, once per seed that leads to it.
-    """
-    query, row, mass = seeds
-    mass = (mass / np.maximum(np.bincount(query, mass), 1e-30)[query]).astype(np.float32)
-    enough = mass > LEAST
-    query, mass = query[enough], mass[enough]
-    distinct, seed = np.unique(row[enough], return_inverse=True)
-    owner, linked, strength = links_of(distinct)
-    total = np.maximum(np.bincount(owner, strength, len(distinct)), 1e-30)  # 0 if all meetings have salience 0
-    strength = (strength / total[owner]).astype(np.float32)
-    order = np.lexsort((-strength, owner))
-    start = np.searchsorted(owner[order], np.arange(len(distinct) + 1))
-    count = np.minimum(np.diff(start), FAN_OUT)[seed]
-    entry = concatenated(start[seed], count)
-    spread = np.repeat(mass, count) * strength[order][entry]
-    return np.repeat(query, count), linked[order][entry], spread.astype(np.float32)
 
 
 def _sum_pairs(owner: Int64, linked: Int64, weight: Times) -> Links:

@@ -28,7 +28,7 @@ import numpy as np
 from pam_retriever.ann import AnnIndex
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.experience.cooccurrence import Links
-from pam_retriever.experience.graph import LEAST, walk
+from pam_retriever.experience.walk import LEAST, walk
 from pam_retriever.model.keys import weighted
 from pam_retriever.model.scoring import (
     BEST,

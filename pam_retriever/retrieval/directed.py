@@ -14,7 +14,7 @@ import numpy as np
 
 from pam_retriever.arrays import firsts
 from pam_retriever.experience.cooccurrence import Links
-from pam_retriever.experience.graph import LEAST
+from pam_retriever.experience.walk import LEAST
 from pam_retriever.model.scoring import LOOK_ALIKES
 from pam_retriever.retrieval.cues import Cues, look_alikes
 from pam_retriever.store.view import View

@@ -6,7 +6,7 @@ import numpy as np
 
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.experience.cooccurrence import Links
-from pam_retriever.experience.graph import walk
+from pam_retriever.experience.walk import walk
 from pam_retriever.model.scoring import LOOK_ALIKES, NEIGHBOURS, look_alike_mass
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import SAME, Cues

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from pam_retriever.experience.cooccurrence import Associations
-from pam_retriever.experience.graph import LEAST, walk
+from pam_retriever.experience.walk import LEAST, walk
 from pam_retriever.model.keys import features, unit
 from pam_retriever.model.scoring import (
     BEST,
