@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from benchmarks.real.use_words import Splitter
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.errors import InvalidInput
-from pam_retriever.retrieval.mixture import logit, use
+from pam_retriever.retrieval.mixture import logit, past_use
 from pam_retriever.retrieval.mixture.calibration import Calibration, expected_calibration_error
+from pam_retriever.retrieval.mixture.expanded_words import ExpandedWords
 from pam_retriever.retrieval.mixture.fitting import fit_kind, fit_mixture, sample
 from pam_retriever.retrieval.mixture.holdout import Asked, History, Newcomers, ask_held_out, parts
 from pam_retriever.retrieval.mixture.logit import Choices
@@ -29,13 +30,15 @@ from pam_retriever.retrieval.mixture.mixture import (
     rank,
     rank_in_pool,
 )
+from pam_retriever.retrieval.mixture.past_use import PastUse
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.popularity import Popularity
+from pam_retriever.retrieval.mixture.profile import Profile
 from pam_retriever.retrieval.mixture.report import mean_interval
 from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
 from pam_retriever.retrieval.mixture.shares import log_share
 from pam_retriever.retrieval.mixture.sources import Similarity, Words, largest
-from pam_retriever.retrieval.mixture.use import ExpandedWords, PastUse, Profile, UsedTogether
+from pam_retriever.retrieval.mixture.used_together import UsedTogether
 from pam_retriever.retrieval.mixture.words import BM25, WordIndex
 
 WORDS = [f"word{n}" for n in range(40)]
@@ -602,5 +605,5 @@ def test_the_regression_is_solved_exactly_and_nothing_asked_gives_nothing():
     vectors = random.standard_normal((60, 8)).astype(np.float32)
     matrix = np.exp(vectors @ vectors.T / 20) + 0.3 * np.eye(60, dtype=np.float32)
     values = random.standard_normal(60).astype(np.float32)
-    np.testing.assert_allclose(use._solve(matrix, values), np.linalg.solve(matrix, values), rtol=1e-3, atol=1e-4)
-    np.testing.assert_array_equal(use._solve(matrix, np.zeros(60, np.float32)), 0)
+    np.testing.assert_allclose(past_use._solve(matrix, values), np.linalg.solve(matrix, values), rtol=1e-3, atol=1e-4)
+    np.testing.assert_array_equal(past_use._solve(matrix, np.zeros(60, np.float32)), 0)

@@ -12,13 +12,16 @@ from pam_retriever.experience.feedback import MIXTURE, MOST_OF_ONE, POPULARITY, 
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.retrieval.mixture.again import AskedAgain
 from pam_retriever.retrieval.mixture.corpus import Corpus
+from pam_retriever.retrieval.mixture.expanded_words import ExpandedWords
 from pam_retriever.retrieval.mixture.holdout import History
 from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors
 from pam_retriever.retrieval.mixture.named import Mentions, Times
+from pam_retriever.retrieval.mixture.past_use import PastUse
 from pam_retriever.retrieval.mixture.popularity import Popularity
+from pam_retriever.retrieval.mixture.profile import Profile
 from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
 from pam_retriever.retrieval.mixture.sources import Plain, Similarity, Words
-from pam_retriever.retrieval.mixture.use import ExpandedWords, PastUse, Profile, UsedTogether
+from pam_retriever.retrieval.mixture.used_together import UsedTogether
 from pam_retriever.retrieval.timeline import Timeline, moment
 from pam_retriever.store.database import Settings
 from pam_retriever.store.feedback import SQLiteFeedback

@@ -1,0 +1,88 @@
+"""A source: the mean of the requests that used a memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pam_retriever.retrieval.mixture.pools import Cues, Pools
+from pam_retriever.retrieval.mixture.requests import Growing, RequestLog
+from pam_retriever.retrieval.mixture.shares import grown
+from pam_retriever.retrieval.mixture.sources import best
+from pam_retriever.types import Float32, Int64
+
+
+class Profile:
+    """Cosine of the cue and the mean of the requests that used a memory.
+
+    Args:
+        log: past requests.
+    """
+
+    name, features = "profile", ("profile",)
+    USES = 16  # reading this many numbers of a mean vector takes as long as reading one use
+
+    def __init__(self, log: RequestLog) -> None:
+        self._log = log
+        self._through = 0
+        self._place = np.full(log.size, -1)  # position of each memory among the used ones
+        self._used = Growing(np.empty(0, np.int64))
+        self._sums = Growing(np.empty((0, log.vectors.shape[1]), np.float32))
+        self._units = Growing(np.empty((0, log.vectors.shape[1]), np.float32))
+        self._lengths = Growing(np.empty(0, np.float32))  # of the sums of requests
+        self._user, self._by = Growing(np.empty(0, np.int64)), Growing(np.empty(0, np.int64))  # one entry per use
+        self._last: tuple[Cues, int, Float32] | None = None
+
+    def score(self, cues: Cues, pools: Pools) -> Float32:
+        used, near = self._near(cues)
+        if not len(used):
+            return np.zeros((len(pools), 1), np.float32)
+        place = grown(self._place, self._log.size, -1)[pools.row]
+        return (np.where(place < 0, np.float32(0), near[pools.cue, place]) * pools.visible)[:, None]
+
+    def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
+        used, near = self._near(cues)
+        return [used[best(row, n)] for row in near] if len(used) else [used] * len(cues)
+
+    def _near(self, cues: Cues) -> tuple[Int64, Float32]:
+        """Returns the used memories, and the cosine (Q, U) with their means, for candidates and for features."""
+        used, means = self._means()
+        last = self._last
+        if last is None or last[0] is not cues or last[1] != len(self._log):
+            # the cosine of a mean follows from the cosines of its members, which are fewer numbers than the mean has
+            few = len(cues) == 1 and self.USES * len(self._user) < means.size
+            near = self._from_likeness(cues) if few else cues.vectors @ means.T
+            last = self._last = cues, len(self._log), near
+        return used, last[2]
+
+    def _from_likeness(self, cues: Cues) -> Float32:
+        """Returns the row (1, U) of one question."""
+        likeness = self._log.likeness(cues)[0][0][self._by.view] * self._log.uses.weights
+        sums = np.bincount(self._user.view, likeness, len(self._used))
+        near: Float32 = (sums / self._lengths.view).astype(np.float32)
+        return near[None]
+
+    def _means(self) -> tuple[Int64, Float32]:
+        """Returns the used memories, and their mean requests (U, dim) of unit length."""
+        if self._through < len(self._log):
+            new = np.arange(self._through, len(self._log))
+            place, rows, weights = self._log.uses.expand(new)
+            self._place = grown(self._place, self._log.size, -1)
+            first = np.unique(rows[self._place[rows] < 0])
+            self._place[first] = len(self._used) + np.arange(len(first))
+            self._used.extend(first)
+            empty = np.zeros((len(first), self._log.vectors.shape[1]), np.float32)
+            self._sums.extend(empty)
+            self._units.extend(empty)
+            self._lengths.extend(np.zeros(len(first), np.float32))
+            at = self._place[rows]
+            self._user.extend(at)
+            self._by.extend(new[place])
+            np.add.at(self._sums.view, at, self._log.vectors[new][place] * weights[:, None])
+            changed = np.unique(at)
+            sums = self._sums.view[changed]
+            self._lengths.view[changed] = np.maximum(np.linalg.norm(sums, axis=1), 1e-9)
+            self._units.view[changed] = sums / self._lengths.view[changed, None]
+            self._through = len(self._log)
+        return self._used.view, self._units.view

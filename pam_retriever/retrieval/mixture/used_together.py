@@ -1,0 +1,105 @@
+"""A source: memories that were used together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pam_retriever.retrieval.mixture.neighbours import top, weights_of
+from pam_retriever.retrieval.mixture.pools import Cues, Pools
+from pam_retriever.retrieval.mixture.requests import RequestLog
+from pam_retriever.retrieval.mixture.shares import log_share
+from pam_retriever.retrieval.mixture.sources import Looks
+from pam_retriever.types import Float32, Int64
+
+
+class UsedTogether:
+    """Memories that were used together with the stored memory of the cue, directly and over two steps.
+
+    A never-used or hidden cue is replaced by the used memories that are most similar to it.
+
+    Args:
+        log: past requests.
+        vectors: (N, dim) float32, unit length.
+    """
+
+    name = "used together"
+    features = ("together", "together_recently", "together_2", "together_alike")
+    LATEST = 200  # number of the last uses of a memory that are read
+    FIRST_STEP = 20  # memories from which the second step starts
+    ALIKE = 10
+    HALF_LIFE = 500.0
+    PRIOR = 1.0  # pseudo-count: uses of every memory in which no other memory was used
+
+    def __init__(self, log: RequestLog, looks: Looks) -> None:
+        self._log, self._looks = log, looks
+        self._followed = (-1, -1)
+
+    def score(self, cues: Cues, pools: Pools) -> Float32:
+        asked = np.flatnonzero(cues.rows >= 0)
+        if not len(asked) or not len(self._log):
+            return np.zeros((len(pools), len(self.features)), np.float32)
+        self._follow()
+        columns = np.stack([pools.add_up(*triple) for triple in self._triples(cues, asked)], axis=1)
+        return log_share(columns) * pools.visible[:, None]
+
+    def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
+        found: list[Int64] = [np.empty(0, np.int64)] * len(cues)
+        asked = np.flatnonzero(cues.rows >= 0)
+        if not len(asked) or not len(self._log):
+            return found
+        self._follow()
+        for cue, row, value in self._triples(cues, asked):
+            order = np.argsort(-value, kind="stable")
+            for at in asked.tolist():
+                mine = row[order[cue[order] == at]]
+                found[at] = np.unique(np.concatenate([found[at], mine[:n]]))
+        return found
+
+    def _triples(self, cues: Cues, asked: Int64) -> list[tuple[Int64, Int64, Float32]]:
+        """Returns cue, memory and share, for each feature."""
+        rows = cues.rows[asked]
+        one = self._step(asked, rows, np.ones(len(asked), np.float32))
+        recent = self._step(asked, rows, np.ones(len(asked), np.float32), self.HALF_LIFE)
+        two = self._step(*_strongest(*one, self.FIRST_STEP))
+        used = self._used
+        near, alike = top(self._looks[rows] @ self._looks[used].T, self.ALIKE)
+        weights = weights_of(alike, 10.0)
+        others = self._step(np.repeat(asked, near.shape[1]), used[near.reshape(-1)], weights.reshape(-1))
+        return [one, recent, two, others]
+
+    def _step(
+        self, cue: Int64, row: Int64, share: Float32, half_life: float | None = None
+    ) -> tuple[Int64, Int64, Float32]:
+        """Steps from memories to those used with them; divides the share among the uses of each."""
+        at, requests, weight = self._by_memory.expand(row)
+        first = np.cumsum(np.bincount(at, minlength=len(row)))[at] - np.arange(len(at)) <= self.LATEST
+        at, requests, weight = at[first], requests[first], weight[first]
+        if half_life is not None:
+            weight = weight * (0.5 ** ((len(self._log) - 1 - requests) / half_life)).astype(np.float32)
+        total = np.bincount(at, np.abs(weight), len(row)) + self.PRIOR  # uses that did not help are negative
+        place, found, count = self._log.uses.expand(requests)
+        source = at[place]
+        other = found != row[source]
+        value = (share[source] * weight[place] * count / total[source]).astype(np.float32)
+        return cue[source][other], found[other], value[other]
+
+    def _follow(self) -> None:
+        now = len(self._log), self._log.size
+        if self._followed != now:
+            self._by_memory = self._log.uses.transpose(self._log.size)
+            self._used = np.flatnonzero(np.diff(self._by_memory.starts))
+            self._followed = now
+
+
+def _strongest(cue: Int64, row: Int64, share: Float32, n: int) -> tuple[Int64, Int64, Float32]:
+    """Returns the ``n`` rows of each cue with the largest shares, without duplicates."""
+    keys, inverse = np.unique(np.stack([cue, row], axis=1), axis=0, return_inverse=True)
+    total = np.bincount(inverse.reshape(-1), share, len(keys)).astype(np.float32)
+    order = np.lexsort((-total, keys[:, 0])) if len(keys) else np.empty(0, np.int64)
+    cue, row, total = keys[order, 0], keys[order, 1], total[order]
+    _, first = np.unique(cue, return_index=True) if len(cue) else (cue, cue)
+    rank = np.arange(len(cue)) - np.repeat(first, np.diff([*first.tolist(), len(cue)]))
+    kept = rank < n
+    return cue[kept], row[kept], total[kept]
