@@ -20,12 +20,11 @@ Shares are relative to the memories that a filter leaves. They do not depend on 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from pam_retriever.ann import AnnIndex
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.experience.walk import LEAST, walk
@@ -42,6 +41,7 @@ from pam_retriever.retrieval.candidates import Candidates, Scorer
 from pam_retriever.retrieval.cues import Cues, look_alikes, recognised
 from pam_retriever.retrieval.directed import Towards
 from pam_retriever.retrieval.first_mentions import FirstMentions, Part
+from pam_retriever.retrieval.odds import products_of, share_out
 from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.store.view import View
 from pam_retriever.types import Bools, Calibration, Float32, Int64, ScoringWeights
@@ -49,7 +49,6 @@ from pam_retriever.types import Bools, Calibration, Float32, Int64, ScoringWeigh
 POOLED = 4  # number of candidates per hit
 UNEXPERIENCED = 3.0  # factor for the share of a memory without experience (docs/how/training.md)
 EPISODIC = 4  # a cue with at most this many linked memories per window was experienced once or twice
-PAIRS_AT_ONCE = 16_384  # pairs whose keys are fetched at once
 
 # the sources by name; each consists of some of the parts below
 SOURCES = {
@@ -62,28 +61,6 @@ SOURCES = {
 MENTIONS = "mentions"  # the source of cues without experience, if memories have names
 
 NOTHING: Part = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
-
-
-@dataclass(frozen=True)
-class Odds:
-    """Converts the log odds of memories for Q queries to shares.
-
-    Attributes:
-        peak: (Q,) the log odds of the best memory.
-        mass: (Q,) the sum of the odds of all memories, in units of the best one's.
-        lead: (Q,) the log odds of the best memory minus the log odds of the last of the ``BEST`` memories.
-    """
-
-    peak: Float32
-    mass: Float32
-    lead: Float32
-
-    def shares(self, scores: Float32, query: Int64) -> Float32:
-        """Returns the shares (E,) of memories with these log odds (E,), each for one query."""
-        # above the peak only if an approximate search missed the memory
-        odds = np.exp(np.minimum(scores - self.peak[query], 0))
-        share: Float32 = np.minimum(odds / self.mass[query], 1).astype(np.float32)
-        return share
 
 
 class AssociationScorer:
@@ -131,7 +108,7 @@ class AssociationScorer:
             queries = t[:, None] * queries + (1 - t[:, None]) * as_given
         outside = t * calibration.seen.background[0] + (1 - t) * calibration.unseen.background[0]  # (Q,)
         pool = min(max(BEST, POOLED * (k or len(index))), len(index))
-        odds, named = _share_out(index, queries, cues.own, outside, pool, allowed)
+        odds, named = share_out(index, queries, cues.own, outside, pool, allowed)
         towards = Towards.of(view, cues, t)
         seen_new, look_like = _by_appearance(cues, t, view, calibration, pool, allowed)
         named = named[0], named[1], towards.of_pairs(*named)
@@ -141,7 +118,7 @@ class AssociationScorer:
         query, row, values = _gather_by_pair(parts, cues.own, allowed)
 
         missing = np.flatnonzero(values[:, 0] == 0)  # linked, but not among the best by the channels
-        late = _products(queries, query[missing], index, row[missing])
+        late = products_of(queries, query[missing], index, row[missing])
         values[missing, 0] = towards.of_pairs(query[missing], row[missing], odds.shares(late, query[missing]))
         experienced = view.links.experienced(row)
         values[:, self._without] = 0
@@ -156,7 +133,7 @@ class AssociationScorer:
             kept = kept[share[kept] >= min_score]
         query, row = query[kept], row[kept]
         values, share, experienced = values[kept], share[kept], experienced[kept]
-        similarity = _products(cues.looks, query, view.similar, row)
+        similarity = products_of(cues.looks, query, view.similar, row)
         complete = values.copy()
         missing = np.flatnonzero((values[:, 5] == 0) & ~experienced)
         complete[missing, 5] = look_like(query[missing], row[missing])  # not among the best by similarity
@@ -190,41 +167,6 @@ def _by_confidence(found: Candidates, experienced: Bools, min_score: float | Non
     # among equal scores the larger probability comes first
     known = np.where(experienced, found.confidence, 0)
     return replace(found, scores=np.maximum(known, found.scores)).best(None, min_score)
-
-
-def _share_out(
-    backend: AnnIndex, queries: Float32, own: Int64, outside: Float32, pool: int, allowed: Rows | None
-) -> tuple[Odds, Part]:
-    """Returns the odds of queries (Q, width), and the shares of the ``pool`` best memories of each, best first.
-
-    Args:
-        backend: the index to search.
-        queries: vectors whose products with keys are log odds.
-        own: (Q,) the row of each query that is a stored memory, which is not an answer.
-        outside: (Q,) log odds of memories that are not among the best.
-        pool: number of memories, at least 64 if there are as many.
-        allowed: sorted rows to choose from; None for all.
-    """
-    scores, rows = backend.search(queries, pool, allowed)
-    scores = np.where((rows >= 0) & (rows != own[:, None]), scores, -np.inf)
-    best = scores[:, :BEST]  # independent of the pool, because shares must not depend on it
-    peak = best.max(axis=1, initial=-1e30)
-    lowest = np.where(np.isfinite(best), best, peak[:, None]).min(axis=1, initial=np.inf)
-    beyond = np.exp(np.minimum(np.minimum(outside, lowest) - peak, 0))
-    count = len(backend) if allowed is None else len(allowed)  # an engine counts the memories that a filter leaves
-    mass = np.exp(best - peak[:, None]).sum(axis=1) + np.float32(max(count - BEST, 0)) * beyond
-    odds = Odds(peak, np.maximum(mass, 1e-30), np.maximum(peak - lowest, 0))
-    query, place = np.nonzero(np.isfinite(scores))
-    return odds, (query, rows[query, place], odds.shares(scores[query, place], query))
-
-
-def _products(queries: Float32, query: Int64, backend: AnnIndex, row: Int64) -> Float32:
-    """Returns the inner product (E,) of each pair of a query and a stored row, in blocks that fit into memory."""
-    products = np.empty(len(row), np.float32)
-    for start in range(0, len(row), PAIRS_AT_ONCE):
-        some = slice(start, start + PAIRS_AT_ONCE)
-        products[some] = np.einsum("ed,ed->e", queries[query[some]], backend.keys(row[some]))
-    return products
 
 
 def _weigh(
@@ -363,10 +305,10 @@ def _by_appearance(
         similarity, forward = regime.appearance
         queries += sure[:, None] * (similarity * cues.looks + forward * predicted[:, :dim])
         outside += sure * regime.background[1]
-    odds, (query, row, share) = _share_out(view.similar, queries, cues.own, outside, pool, allowed)
+    odds, (query, row, share) = share_out(view.similar, queries, cues.own, outside, pool, allowed)
     new = ~view.links.experienced(row)
     return (query[new], row[new], share[new]), lambda query, row: odds.shares(
-        _products(queries, query, view.similar, row), query
+        products_of(queries, query, view.similar, row), query
     )
 
 
