@@ -18,8 +18,9 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.experience.walk import FAN_OUT, LEAST, walk
 from pam_retriever.experience.weighting import LinkWeights, weigh
 from pam_retriever.model.scoring import read_calibration, to_stored
-from pam_retriever.retrieval.association import _exact_links, _hints, _query, _share_out
+from pam_retriever.retrieval.association import _exact_links, _hints, _query
 from pam_retriever.retrieval.cues import plain_cues, stored_cues
+from pam_retriever.retrieval.odds import share_out
 from pam_retriever.training import holdout
 from pam_retriever.training.calibration import Memories, draw, fit_scoring_weights, links_of_named, log_shares
 
@@ -75,7 +76,7 @@ def test_calibration_and_recall_see_the_same(calibrated):
     plain = plain_cues(known.vectors[sample.cues], view.predict(known.vectors[sample.cues]))
     plain = replace(plain, own=rows, near=near, nearness=nearness)
     queries = _query(plain, calibration.unseen, plain.looks, plain.unaided)
-    _, named = _share_out(view.associative, queries, rows, np.zeros(count, np.float32), COUNT, None)
+    _, named = share_out(view.associative, queries, rows, np.zeros(count, np.float32), COUNT, None)
     by_alike, by_named, by_looks = _hints(plain, named, np.zeros(count, np.float32), view, calibration)
     links = dense(_exact_links(stored_cues(keys, rows, DIM), view, calibration), count)
 
