@@ -7,10 +7,12 @@ import threading
 import numpy as np
 import pytest
 
-from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever import FitConfig, PredictiveAssociativeIndex
 from pam_retriever.retrieval.mixture import corpus, feedback_evidence, fitting
+from pam_retriever.training.trainer import Trainer
 
 DIM, THINGS, REQUESTS, PATIENCE = 16, 20, 150, 60  # PATIENCE: seconds until a test fails
+QUICK = FitConfig(hidden=8, passes=2)
 
 
 def taught(index: PredictiveAssociativeIndex) -> PredictiveAssociativeIndex:
@@ -76,4 +78,37 @@ def test_others_ask_and_write_at_any_step_of_it(tmp_path, monkeypatch, kind, mod
     assert reports[0].validation == expected
     assert index._store.database.settings.get("mixture") == weights
     index.recall(np.ones(DIM), 5, text="thing")
+    index.close()
+
+
+@pytest.mark.parametrize("kind", ["folder", "memory"])
+@pytest.mark.parametrize("gone", ["memory", "trajectory"])
+@pytest.mark.parametrize("before", [False, True])
+def test_a_fit_knows_what_was_deleted_while_it_trained(tmp_path, monkeypatch, kind, gone, before):
+    """The weights were trained on it, so the report of an erasure says so, and the next fit trains without it."""
+    index = made(kind, tmp_path / "index")
+    index.observe_many([[f"t{at}" for at in range(first, first + 5)] for first in range(0, THINGS, 5)])
+    if before:  # a deletion before the fit is learnt by it, the one during it is not
+        index.fit(config=QUICK, progress=False)
+        index.delete("t19")
+    run, trained, goes_on = Trainer.run, threading.Event(), threading.Event()
+
+    def held(self):
+        done = run(self)
+        trained.set()
+        assert goes_on.wait(PATIENCE)
+        return done
+
+    monkeypatch.setattr(Trainer, "run", held)
+    fit = index.fit(config=QUICK, progress=False, background=True)
+    assert trained.wait(PATIENCE)
+    if gone == "memory":
+        index.erase("t0")
+    else:
+        index.delete_trajectory(index.trajectories()[0].id)
+    goes_on.set()
+    assert fit.result().steps
+    assert index.erase("unknown").learnt
+    assert index.fit(config=QUICK, progress=False).steps, "it trains again, without the deleted steps"
+    assert not index.erase("unknown").learnt
     index.close()

@@ -21,7 +21,7 @@ from pam_retriever.store.faults import closed_error
 from pam_retriever.store.growth import settle_growth
 from pam_retriever.store.kinds import repeated
 from pam_retriever.store.manifest import new_manifest
-from pam_retriever.store.model_metadata import read_learnt, read_model, write_model
+from pam_retriever.store.model_metadata import FORGOTTEN, read_learnt, read_model, write_model
 from pam_retriever.store.readwrite import FollowingLock
 from pam_retriever.store.rebuild import Learnt, Rebuild
 from pam_retriever.store.view import FIRST_WINDOW, View
@@ -276,13 +276,13 @@ class EngineRebuild:
 
         def take_over() -> list[Written]:
             with database.transaction():
-                last = database.trajectories.last_number()
+                last, forgotten = database.trajectories.last_number(), database.settings.get(FORGOTTEN)
                 made.switch()
                 made.catch_up(self._version, learnt.associate)
                 _, written = write_trajectories(database, episodes, learnt.associate_new)
                 settle_growth(database, learnt.ends)
                 learnt_to = database.trajectories.last_number() if last == self._learnt_to else self._learnt_to
-                write_model(database.settings, model, learnt, learnt_to)
+                write_model(database.settings, model, learnt, learnt_to, forgotten)
                 database.settings.set_weights("predictor", packed)
             return written
 

@@ -22,7 +22,7 @@ from pam_retriever.store.database import Database, Step
 from pam_retriever.store.faults import after_commit
 from pam_retriever.store.growth import LearntTo, mark_grown, read_learnt_to
 from pam_retriever.store.kinds import ObservedStore, repeated
-from pam_retriever.store.model_metadata import read_model
+from pam_retriever.store.model_metadata import FORGOTTEN, mark_forgotten, read_model
 from pam_retriever.store.readwrite import ReadWriteLock
 from pam_retriever.store.rebuild import Rebuild
 from pam_retriever.store.space import Space
@@ -240,8 +240,7 @@ class Store(ABC):
         self.follow_database()
         with self.database.transaction():
             self.database.trajectories.remove(numbers)
-            if self.predictor is not None:
-                self.database.settings.set("forgotten", True)
+            mark_forgotten(self.database.settings)
         self.apply_after_commit(change=lambda: self.links.remove_trajectories(numbers))
         return len(numbers)
 
@@ -320,12 +319,12 @@ class Store(ABC):
         """Returns the predictor if a training with these settings may continue from it; else None."""
         model = read_model(self.database.settings)
         same = model is not None and model.get("recipe") == recipe and model.get("window") == window
-        return self.predictor if same and not self.database.settings.get("forgotten") else None
+        return self.predictor if same and not self.database.settings.get(FORGOTTEN) else None
 
     def _mark_forgotten(self, rows: Int64) -> None:
         """Inside a transaction: records that the predictor has learnt these memories, which are about to be deleted."""
         if self.links.experienced(rows).any():
-            self.database.settings.set("forgotten", True)
+            mark_forgotten(self.database.settings)
 
     # ---- the view of readers
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pam_retriever.store.base import Store
 from pam_retriever.store.faults import after_commit
+from pam_retriever.store.model_metadata import FORGOTTEN
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def erase(store: Store, ids: list[str]) -> ErasureReport:
     with after_commit("The deletion is stored already; files may still hold bytes of it.", "Then call erase again."):
         overwritten, remaining = store.erase_removed()
     trajectories, feedback = (old - new for old, new in zip(before, _counts(store), strict=True))
-    learnt = store.predictor is not None and bool(store.database.settings.get("forgotten"))
+    learnt = store.predictor is not None and bool(store.database.settings.get(FORGOTTEN))
     return ErasureReport(memories, trajectories, feedback, tuple(overwritten), tuple(remaining), learnt)
 
 

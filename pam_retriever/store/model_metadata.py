@@ -11,6 +11,8 @@ from pam_retriever.store.rebuild import Learnt
 from pam_retriever.store.weights import ModelMetadata, PackedPredictor
 from pam_retriever.types import Calibration
 
+FORGOTTEN = "forgotten"  # a setting: how many times experience was deleted since the predictor learnt it; False for 0
+
 
 def read_model(settings: Settings) -> ModelMetadata | None:
     """Returns the setting "model"; None before ``fit``. Checks only the entry "sha256".
@@ -42,7 +44,13 @@ def read_learnt(model: ModelMetadata) -> tuple[int, Calibration | None]:
         ) from error
 
 
-def write_model(settings: Settings, packed: PackedPredictor, learnt: Learnt, learnt_to: int) -> None:
+def mark_forgotten(settings: Settings) -> None:
+    """Inside a transaction: counts a deletion of experience, which the predictor may have learnt."""
+    before = settings.get(FORGOTTEN)
+    settings.set(FORGOTTEN, 1 + (before if isinstance(before, int) else 0))
+
+
+def write_model(settings: Settings, packed: PackedPredictor, learnt: Learnt, learnt_to: int, forgotten: object) -> None:
     """Writes the setting "model", inside a transaction.
 
     Args:
@@ -50,6 +58,8 @@ def write_model(settings: Settings, packed: PackedPredictor, learnt: Learnt, lea
         packed: the first result of ``pack_predictor``.
         learnt: the result of the training.
         learnt_to: the highest number of a trajectory that was learnt.
+        forgotten: the setting "forgotten" of the replaced model. If experience was deleted during the training, the
+            new weights know of it, too.
     """
     about = {
         "window": learnt.window,
@@ -58,7 +68,7 @@ def write_model(settings: Settings, packed: PackedPredictor, learnt: Learnt, lea
         "recipe": None if learnt.recipe is None else dict(learnt.recipe),
     }
     settings.set("model", {**packed, **about})
-    settings.set("forgotten", False)
+    settings.set(FORGOTTEN, forgotten if forgotten != learnt.forgotten else False)
 
 
 def check_fitted(memories: int, weights: bool, associations: bool) -> None:

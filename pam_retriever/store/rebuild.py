@@ -25,6 +25,7 @@ class Learnt:
         predict_together: computes f of many vectors (n, d) -> (n, d + code), a share in each of several processes;
             None if each process computes all.
         ends: number -> the position after the last learnt step, of trajectories that grew.
+        forgotten: the setting "forgotten" when the training began to read; see ``mark_forgotten``.
     """
 
     predictor: PredictorWeights
@@ -34,6 +35,7 @@ class Learnt:
     recipe: Mapping[str, object] | None = None
     predict_together: Callable[[Float32], Float32] | None = None
     ends: Mapping[int, int] = field(default_factory=dict)
+    forgotten: object = None
 
     def associate(self, rows: Int64, vectors: Float32) -> Float32:
         """Returns the association vectors (n, d + code) of stored memories: f of each, and its code."""

@@ -10,7 +10,7 @@ from pam_retriever.ann import WritableAnnIndex, chunks
 from pam_retriever.experience.trajectories import Episode
 from pam_retriever.model.keys import make_keys
 from pam_retriever.store.growth import settle_growth
-from pam_retriever.store.model_metadata import write_model
+from pam_retriever.store.model_metadata import FORGOTTEN, write_model
 from pam_retriever.store.rebuild import Learnt
 from pam_retriever.store.stored_keys import NewKeys, StoredVectors
 from pam_retriever.store.weights import remove_other_predictors
@@ -70,7 +70,7 @@ class SQLiteRebuild:
             rows, vectors, associations = self._changed(learnt, added)
             database.memories.set_associations(rows, associations)
             learnt_to = self._learnt_to if came_meanwhile else database.trajectories.last_number()
-            write_model(database.settings, model, learnt, learnt_to)
+            write_model(database.settings, model, learnt, learnt_to, database.settings.get(FORGOTTEN))
             store.reserve_disk(len(rows), whole)
 
         def change() -> None:

@@ -75,6 +75,7 @@ def learn(
         config.to_stored(),
         lambda vectors: in_shards(predictor, vectors),
         news.learnt_to.ends,
+        news.forgotten,
     )
     switch_over(store, lock, learnt, news.episodes, made.learnt_to)
     if source.checkpoint is not None:

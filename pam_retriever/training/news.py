@@ -10,6 +10,7 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.experience.trajectories import Episode, TrajectoryLike, read_in_batches, read_trajectories
 from pam_retriever.store.base import Store
 from pam_retriever.store.growth import LearntTo
+from pam_retriever.store.model_metadata import FORGOTTEN
 from pam_retriever.store.readwrite import ReadWriteLock
 from pam_retriever.store.write_trajectories import steps_in, stored_beginning
 from pam_retriever.training.config import FitConfig
@@ -73,6 +74,7 @@ class News:
         learnt_to: which stored steps, and which steps of continued episodes, are new.
         last_number: the highest number of a stored trajectory.
         fresh: whether any stored step is new.
+        forgotten: the setting "forgotten"; see ``mark_forgotten``.
     """
 
     episodes: list[Episode]
@@ -80,6 +82,7 @@ class News:
     learnt_to: LearntTo
     last_number: int
     fresh: bool
+    forgotten: object
 
 
 def read_news(store: Store, lock: ReadWriteLock, source: Source) -> News:
@@ -113,7 +116,8 @@ def read_news(store: Store, lock: ReadWriteLock, source: Source) -> News:
             learnt_to.ends[number] > at for number, at in learnt_to.grew.items()
         )
         last = database.trajectories.last_number()
-        return News(new, numbers, learnt_to.with_growth(grew, ends), last, fresh)
+        forgotten = database.settings.get(FORGOTTEN)
+        return News(new, numbers, learnt_to.with_growth(grew, ends), last, fresh, forgotten)
 
 
 def _store(store: Store, lock: ReadWriteLock, source: Source) -> None:
