@@ -188,3 +188,26 @@ def test_reloads_that_overlap_leave_no_descriptor_open(tmp_path, how):
             before = descriptors()
     assert descriptors() <= before
     index.close()
+
+
+def test_a_fit_that_no_thread_could_start_does_not_prevent_close(tmp_path, monkeypatch):
+    index = PredictiveAssociativeIndex.open(tmp_path / "i", 3)
+    index.add(np.eye(3), ["a", "b", "c"])
+
+    def refused(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with pytest.raises(RuntimeError, match="new thread"):
+        index.fit([["a", "b"]], background=True)
+    monkeypatch.undo()
+    index.close()
+    assert len(PredictiveAssociativeIndex.load(tmp_path / "i")) == 3
+
+
+def test_a_fit_in_the_background_cannot_be_cancelled():
+    index = PredictiveAssociativeIndex(3)
+    index.add(np.eye(3), ["a", "b", "c"])
+    fit = index.fit([["a", "b", "c"]], config=FitConfig(hidden=4, passes=1), background=True)
+    assert not fit.cancel()
+    assert fit.result().steps

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 
 from pam_retriever.types import FitReport
 
@@ -27,6 +28,7 @@ class BackgroundFits:
     def start(self, fit: Fit) -> Future[FitReport]:
         """Runs a fit in a thread. The future returns the report or raises the error of the fit."""
         done: Future[FitReport] = Future()
+        done.set_running_or_notify_cancel()  # from now on ``cancel`` returns False: a fit cannot be stopped
 
         def run() -> None:
             try:
@@ -81,5 +83,6 @@ class BackgroundFits:
         """Waits for all fits, and raises the error of an automatic one."""
         for thread in list(self._running):
             if thread is not threading.current_thread():
-                thread.join()
+                with suppress(RuntimeError):  # an interrupt, or the limit of threads, prevented its start
+                    thread.join()
         self.check()

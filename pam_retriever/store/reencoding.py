@@ -70,6 +70,7 @@ def reencode(
 ) -> Future[int]:
     """Encodes all memories again, here or in a new thread; see ``PredictiveAssociativeIndex.reencode``."""
     done: Future[int] = Future()
+    done.set_running_or_notify_cancel()  # from now on ``cancel`` returns False: it cannot be stopped
 
     def run() -> None:
         with learning:
