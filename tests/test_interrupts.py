@@ -15,6 +15,7 @@ import pytest
 
 from benchmarks.reliability.signals import CALLS, Campaign
 from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.errors import StorageError
 from pam_retriever.store.connection import Connection
 from pam_retriever.store.lock import WriterLock
 from pam_retriever.store.readwrite import ReadWriteLock
@@ -134,6 +135,34 @@ def test_an_interrupt_at_any_call_of_the_lock_of_a_folder_leaves_it_free(tmp_pat
         WriterLock(tmp_path).release()
 
     assert interrupted_at_any_call(take_and_release, is_free) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")  # by Python
+def test_an_interrupt_at_any_call_of_drop_tenant_leaves_the_tenant_or_nothing(tmp_path):
+    index, held = PredictiveAssociativeIndex.open(tmp_path / "i", 3), []
+
+    def create() -> None:
+        held[:] = [index.tenant("ann")]
+        held[0].add(np.eye(3), ["a", "b", "c"], ["secret text"] * 3)
+
+    def drop() -> None:
+        try:
+            index.drop_tenant("ann")
+        except StorageError as error:  # shutil.rmtree closes a descriptor twice if it is interrupted there
+            raise KeyboardInterrupt from error
+
+    def after() -> None:
+        if "ann" in index.tenants():
+            assert sorted(index.tenant("ann").search("a").ids) == ["b", "c"]
+        index.drop_tenant("ann")
+        assert index.tenants() == []
+        assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"secret text" in path.read_bytes()]
+        create()
+
+    create()
+    assert interrupted_at_any_call(drop, after) > 100
+    index.close()
 
 
 @pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "PRAGMA user_version", "COMMIT", "ROLLBACK"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from pam_retriever import (
     PredictiveAssociativeIndex,
     ReadOnlyIndex,
 )
+from pam_retriever.store.connection import Connection
 from pam_retriever.store.manifest import read_manifest
 from pam_retriever.store.repair import check, repair
 from pam_retriever.store.tenants import folder_of, name_of
@@ -191,6 +193,56 @@ def test_drop_leaves_no_byte(folder):
     assert not any(folder_of("ann") in name for name in names)
     assert not any(b"ann" in one for one in contents)
     assert any(b"bob7" in one for one in contents)
+
+
+def test_a_drop_that_was_interrupted_can_be_repeated(folder, monkeypatch):
+    def interrupted(*_) -> None:
+        raise KeyboardInterrupt
+
+    with PredictiveAssociativeIndex.open(folder) as index:
+        monkeypatch.setattr(shutil, "rmtree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            index.drop_tenant("bob")
+        monkeypatch.undo()
+        index.drop_tenant("bob")
+        assert index.tenants() == ["ann"]
+        assert not [path for path in folder.rglob("*") if path.is_file() and b"bob text" in path.read_bytes()]
+
+
+def test_a_tenant_whose_close_was_interrupted_opens_again(tmp_path, monkeypatch):
+    index = PredictiveAssociativeIndex.open(tmp_path / "index", DIM)
+    tenant = filled(index.tenant("ann"), "ann")
+
+    def interrupted(self: Connection) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Connection, "settle", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tenant.close()
+    monkeypatch.undo()
+    assert len(index.tenant("ann")) == len(VECTORS)
+    index.close()
+
+
+def test_who_follows_sees_that_a_tenant_was_dropped(folder):
+    with (
+        PredictiveAssociativeIndex.open(folder) as index,
+        PredictiveAssociativeIndex.open(folder, read_only=True, follow=True) as reader,
+    ):
+        tenant = reader.tenant("ann")
+        assert tenant.search(VECTORS[0])
+        index.drop_tenant("ann")
+        assert reader.tenants() == ["bob"]
+        for _ in range(2):
+            with pytest.raises(IndexFormatError):
+                tenant.search(VECTORS[0])
+        with pytest.raises(InvalidInput, match="no tenant 'ann'"):
+            reader.tenant("ann")
+        with pytest.raises(IndexClosed):
+            tenant.search(VECTORS[0])
+        filled(index.tenant("ann"), "new")
+        assert reader.tenants() == ["ann", "bob"]
+        assert reader.tenant("ann").search(VECTORS[0])[0].id == "new0"
 
 
 def test_calls_of_a_dropped_tenant_raise_index_closed(index):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
@@ -229,15 +228,15 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
         """
         if self._lock.forked:
             return
-        with ExitStack() as closing:
-            closing.callback(self._close_store)
-            if self._tenants is not None:
-                closing.callback(self._tenants.close)
+        try:
             self._background.finish()
-
-    def _close_store(self) -> None:
-        with self._lock.exclusive():
-            naming.close(self._store)
+        finally:
+            try:
+                if self._tenants is not None:
+                    self._tenants.close()
+            finally:
+                with self._lock.exclusive():
+                    naming.close(self._store)
 
     def __enter__(self) -> PredictiveAssociativeIndex:
         return self

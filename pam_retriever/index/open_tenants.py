@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pam_retriever.errors import InvalidInput, StorageError
+from pam_retriever.errors import InvalidInput, PAMError, StorageError
 from pam_retriever.index.background import BackgroundFits
 from pam_retriever.store import naming
 from pam_retriever.store.base import Store
@@ -64,6 +64,8 @@ class OpenTenants:
             self._check()
             folders = self._store.tenant_folders
             stored = set() if folders is None else set(folders.names())
+            if folders is not None and folders.mode == "follow":  # the writer may have dropped an open one
+                return sorted(stored)
             return sorted((stored - self._dropped) | set(self._opened))
 
     def get(self, name: str) -> PredictiveAssociativeIndex:
@@ -88,16 +90,24 @@ class OpenTenants:
         with self._mutex:
             self._check()
             self._store.database.check_writable()
-            there, folders = name in self._opened, self._store.tenant_folders
+            there = name in self._opened
             try:
                 self._close(name)
-            finally:
-                if folders is not None and folders.writable:
-                    there = folders.remove(name)
-                elif folders is not None:
-                    there = there or (name not in self._dropped and folders.find(name) is not None)
-                    self._dropped.add(name)
-            return there
+            except PAMError:  # a damaged tenant can be removed, too
+                self._remove(name)
+                raise
+            return self._remove(name) or there
+
+    def _remove(self, name: str) -> bool:
+        """Removes a closed tenant; returns whether it was stored."""
+        folders = self._store.tenant_folders
+        if folders is None:
+            return False
+        if folders.writable:
+            return folders.remove(name)
+        there = name not in self._dropped and folders.find(name) is not None
+        self._dropped.add(name)
+        return there
 
     def write(self, folder: Path) -> None:
         """Writes the folder of each tenant into one folder."""
@@ -119,10 +129,16 @@ class OpenTenants:
 
     def _find(self, name: str) -> PredictiveAssociativeIndex | None:
         """Returns a tenant if it is open."""
-        opened = self._opened.get(name)
-        if opened is None or not opened.store.closed:
-            return None if opened is None else opened.held()
+        opened, folders = self._opened.get(name), self._store.tenant_folders
+        if opened is None:
+            return None
+        if folders is not None and folders.mode == "follow" and folders.find(name) is None:
+            self._close(name)  # the writer dropped it
+            return None
+        if not opened.store.closed:
+            return opened.held()
         with opened.store.lock.exclusive():  # waits until its own ``close`` has ended
+            opened.store.close()  # after an interrupt of that, the folder is locked still
             del self._opened[name]
         self._recent.pop(name, None)
         return None
@@ -177,13 +193,14 @@ class OpenTenants:
                 self._close(name)
 
     def _close(self, name: str) -> None:
-        opened = self._opened.pop(name, None)
+        opened = self._opened.get(name)
         self._recent.pop(name, None)
         if opened is None:
             return
         index = opened.held()
         if index is not None:
             index.close()
-            return
-        with opened.store.lock.exclusive():
-            naming.close(opened.store)
+        else:
+            with opened.store.lock.exclusive():
+                naming.close(opened.store)
+        self._opened.pop(name, None)  # at the end: an interrupted call can be repeated

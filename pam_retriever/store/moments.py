@@ -46,7 +46,7 @@ class Moments:
                 old = False
             self._inside += 1
         try:
-            yield not old and self._stamp == _stamp(self._folder)
+            yield not old and self._stamp is not None and self._stamp == _stamp(self._folder)
         finally:
             with self._mutex:
                 self._inside -= 1
@@ -67,9 +67,9 @@ class Moments:
 
 
 def _stamp(folder: Path) -> Stamp | None:
-    """Returns the state of the manifest file, which names the database; None if it cannot be read."""
+    """Returns the state of the manifest file, which names the database; None if it is gone."""
     try:
         found = (folder / MANIFEST).stat()
     except OSError:
-        return None  # queries are still answered from the database that is open
+        return None
     return found.st_ino, found.st_mtime_ns, found.st_size

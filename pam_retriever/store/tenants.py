@@ -134,15 +134,18 @@ class TenantFolders:
         return path
 
     def remove(self, name: str) -> bool:
-        """Deletes all files of a tenant, or none; returns whether it existed."""
+        """Deletes all files of a tenant, or none; returns whether it existed.
+
+        After an interrupt the next call deletes what is left of the files.
+        """
         path = self.find(name)
-        if path is None:
-            return False
-        with explained(path):
-            gone = path.replace(self._folder / f"tenant-{uuid.uuid4().hex}{UNFINISHED}")
-            sync(path.parent)
-            shutil.rmtree(gone)
-        return True
+        with explained(self._folder):
+            if path is not None:
+                path.replace(self._folder / f"tenant-{uuid.uuid4().hex}{UNFINISHED}")
+                sync(path.parent)
+            for unfinished in matching(self._folder, f"tenant-*{UNFINISHED}"):
+                shutil.rmtree(unfinished)
+        return path is not None
 
     def _root(self) -> Path | None:
         manifest = read_manifest(self._folder) if self._home is None else self._home.manifest
