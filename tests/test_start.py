@@ -21,6 +21,7 @@ from pam_retriever.model.predictor import Predictor
 HEAVY = (
     *("torch", "faiss", "tqdm", "safetensors.torch", "sentence_transformers", "hypothesis", "urllib.request"),
     *("http.server", "pam_retriever.explore.serving", "pam_retriever.retrieval.sequences.fitting"),
+    *("pam_retriever.training.config", "pam_retriever.mentions.graph", "pam_retriever.retrieval.expansion"),
 )
 LOADED = f"\nimport json, sys\nprint(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))"
 SHAPES = [

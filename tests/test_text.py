@@ -8,7 +8,8 @@ from conftest import TINY
 
 from pam_retriever import Channels, InvalidInput, NotFitted, PredictiveAssociativeIndex
 from pam_retriever.retrieval import hybrid as fusion
-from pam_retriever.retrieval.hybrid import FUSED, LABEL, LEXICAL, SMOOTHING
+from pam_retriever.retrieval.hybrid import LABEL, LEXICAL, SMOOTHING
+from pam_retriever.retrieval.query import FUSED
 
 TEXTS = ["we fly to Lisbon", "the hotel is by the sea", "a heron on the roof", "rain all week", "tax forms", "dentist"]
 

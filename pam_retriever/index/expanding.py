@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 from pam_retriever.index.base import IndexBase, Where
-from pam_retriever.retrieval.expansion import Scores, expand, read_found
 from pam_retriever.retrieval.query import check_direction
 from pam_retriever.types import Direction
 from pam_retriever.validation import check_count
+
+if TYPE_CHECKING:
+    from pam_retriever.retrieval.expansion import Scores
 
 
 class Expanding(IndexBase):
@@ -45,6 +48,8 @@ class Expanding(IndexBase):
             NotFitted: before ``fit`` if no memory has a name, or after a fit by the published recipe, whose scores
                 are not shares.
         """
+        from pam_retriever.retrieval.expansion import expand, read_found
+
         hits, batch = read_found(found)
         k = None if k is None else check_count("k", k)
         towards = check_direction(direction)

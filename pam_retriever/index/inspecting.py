@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from pam_retriever.display import ShownIndex
 from pam_retriever.index.base import IndexBase
-from pam_retriever.retrieval.projection import Method, Projection, project
-from pam_retriever.store import last_fit, repair
+from pam_retriever.store import last_fit
 from pam_retriever.types import FitReport
 from pam_retriever.validation import check_count, check_flag
 
 if TYPE_CHECKING:  # the server is loaded by ``explore`` alone
     from pam_retriever.explore import Explorable, Explorer
+    from pam_retriever.retrieval.projection import Method, Projection
 
 MOST_BINS = 10_000
 
@@ -137,6 +137,8 @@ class Inspecting(ShownIndex, IndexBase):
             InvalidInput: an argument is invalid.
             MissingExtra: the package of "umap" is not installed.
         """
+        from pam_retriever.retrieval.projection import project
+
         limit = check_count("limit", limit)
         with self._lock.shared():
             return project(self._store.view(), limit, method, by)
@@ -159,6 +161,7 @@ class Inspecting(ShownIndex, IndexBase):
             MissingExtra: the extra ``explore`` is not installed.
         """
         from pam_retriever.explore import Source, explore
+        from pam_retriever.store import repair
 
         check_flag("browser", browser)
         check_flag("write", write)

@@ -22,8 +22,6 @@ from pam_retriever.limits import MAX_WINDOW
 from pam_retriever.retrieval.decay import read_now
 from pam_retriever.store import last_fit
 from pam_retriever.store.files import read_path
-from pam_retriever.training.config import FitConfig, TrainingRequest, read_config
-from pam_retriever.training.news import NOTHING_NEW, Source, nothing_new, read_news, report_nothing
 from pam_retriever.types import FitReport, TrajectoryRecord
 from pam_retriever.validation import (
     check_count,
@@ -34,8 +32,11 @@ from pam_retriever.validation import (
     read_one_or_more,
 )
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # ``training`` is loaded by the calls that need it, so that an index opens sooner
     from typing_extensions import Unpack
+
+    from pam_retriever.training.config import FitConfig, TrainingRequest
+    from pam_retriever.training.news import Source
 
 log = logging.getLogger(__name__)
 TRAIN = "train"  # the setting that says whether training is allowed
@@ -140,6 +141,9 @@ class Learning(FeedbackKeeping, NextSteps):
             InvalidInput, UnknownId: an argument is invalid.
             TrainingDiverged: the loss became NaN or infinite.
         """
+        from pam_retriever.training.config import TrainingRequest, read_config
+        from pam_retriever.training.news import Source
+
         window, settings = check_count("window", window, MAX_WINDOW), read_config(config)
         check_flag("background", background)
         request = TrainingRequest(device, seed, time_budget, progress)
@@ -161,6 +165,8 @@ class Learning(FeedbackKeeping, NextSteps):
         return self._background.start(fit) if background else fit()
 
     def _fit(self, source: Source, window: int, config: FitConfig, request: TrainingRequest) -> FitReport:
+        from pam_retriever.training.news import NOTHING_NEW, nothing_new, read_news, report_nothing
+
         self._check_trainable()
         with self._learning:
             self._background.learns()
@@ -176,7 +182,7 @@ class Learning(FeedbackKeeping, NextSteps):
             if not _writes():
                 return report
             try:
-                report = self._fit_evidence(report, request.seed)
+                report = self._fit_evidence(report, request.seed, report.stopped_by == NOTHING_NEW)
             except StorageError as error:
                 if not report.steps:
                     raise
@@ -186,15 +192,15 @@ class Learning(FeedbackKeeping, NextSteps):
             log.info("fit: %r", report)
             return report
 
-    def _fit_evidence(self, report: FitReport, seed: int) -> FitReport:
+    def _fit_evidence(self, report: FitReport, seed: int, nothing_new: bool) -> FitReport:
         """Fits the weights of the evidence, which needs no training; stores the whole report."""
         requests, validation = self._fit_mixture(seed)
-        steps, of_next = self._fit_next(seed, report.stopped_by == NOTHING_NEW)
+        steps, of_next = self._fit_next(seed, nothing_new)
         validation = Validation((*validation.worths, *of_next.worths))
         finished = datetime.now(timezone.utc)
         report = replace(report, requests=requests, validation=validation, finished=finished, next_steps=steps)
         with self._lock.exclusive():
-            last_fit.keep(self._store, report, report.stopped_by != NOTHING_NEW)
+            last_fit.keep(self._store, report, not nothing_new)
         return report
 
     def _nothing_but_feedback(self, nothing_given: bool) -> bool:
@@ -219,6 +225,9 @@ class Learning(FeedbackKeeping, NextSteps):
         Raises:
             InvalidInput: an argument is invalid.
         """
+        from pam_retriever.training.config import TrainingRequest, read_config
+        from pam_retriever.training.news import Source
+
         self._check_trainable()
         window, settings = check_count("window", window, MAX_WINDOW), read_config(config)
         request = TrainingRequest(progress=False)

@@ -17,14 +17,13 @@ from pam_retriever.index.base import IndexBase
 from pam_retriever.protocols import Encoder, ObservationsLike, Observed, Trainable
 from pam_retriever.store.adding import NOT_GIVEN, NotGiven, add, append, update
 from pam_retriever.store.appending import NewStep
-from pam_retriever.store.erasure import ErasureReport, erase
-from pam_retriever.store.reencoding import read_new_space, reencode
 from pam_retriever.store.times import NewTimes
 from pam_retriever.types import Metadata, Record, Time
 from pam_retriever.validation import check_count, check_flag, check_id, check_whole, read_ids, read_list
 
 if TYPE_CHECKING:
     from pam_retriever.model.predictor import Predictor
+    from pam_retriever.store.erasure import ErasureReport
 
 
 class Memories(IndexBase):
@@ -164,6 +163,8 @@ class Memories(IndexBase):
             InvalidInput: the encoder has another dimension or other modalities; or, not in the background, some
                 memories were added as vectors.
         """
+        from pam_retriever.store.reencoding import read_new_space, reencode
+
         new = read_new_space(self._store, encoder, predictor, outward, window)
         check_flag("background", background)
         self._lock.check_process()  # before waiting for another lock
@@ -209,6 +210,8 @@ class Memories(IndexBase):
         Raises:
             InvalidInput: neither ids nor a filter, or both.
         """
+        from pam_retriever.store.erasure import erase
+
         names = read_ids(ids, where, "erase", "erases all memories")
         with self._lock.exclusive():
             return erase(self._store, names if where is None else self._ids_where(where))

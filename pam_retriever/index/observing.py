@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pam_retriever.errors import InvalidInput
 from pam_retriever.experience.trajectories import TrajectoryLike, read_trajectories
 from pam_retriever.index.base import IndexBase
-from pam_retriever.training.dataset import check_known
+from pam_retriever.store.write_trajectories import check_known
 
 
 class Observing(IndexBase):

@@ -12,20 +12,19 @@ from pam_retriever.index.base import IndexBase
 from pam_retriever.model.keys import Channels, Mode
 from pam_retriever.protocols import Observed
 from pam_retriever.retrieval.cues import check_queries, read_filters
-from pam_retriever.retrieval.imagination import Imagination, SpreadCalibration, calibrate, check_imaginable, imagine
-from pam_retriever.retrieval.multihop import BEAM, FAN_OUT, Hops
-from pam_retriever.retrieval.query import Query, RecallSettings
+from pam_retriever.retrieval.query import BEAM, FAN_OUT, Hops, Query, RecallSettings
 from pam_retriever.retrieval.retriever import Retriever
-from pam_retriever.retrieval.surprise import surprise
-from pam_retriever.retrieval.timeline import Interval
 from pam_retriever.store.space import Space, is_observed, no_encoder
 from pam_retriever.store.view import View
-from pam_retriever.training.dataset import check_known
+from pam_retriever.store.write_trajectories import check_known
 from pam_retriever.types import Array, Direction, Hits, Metadata, Time
 from pam_retriever.validation import check_count, check_flag
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from pam_retriever.retrieval.imagination import Imagination, SpreadCalibration
+    from pam_retriever.retrieval.timeline import Interval
 
 Where = Metadata | None
 Vector = Array | Sequence[float]
@@ -314,6 +313,8 @@ class Recalling(IndexBase):
             NotFitted: before ``fit``.
             EmptyIndex: there are fewer than two memories, or the filter leaves fewer.
         """
+        from pam_retriever.retrieval.imagination import check_imaginable, imagine
+
         k, complete = check_count("k", k), check_flag("complete", complete)
         asked, batch = read_query(query, self.dim)
         with self._lock.shared():
@@ -324,6 +325,8 @@ class Recalling(IndexBase):
 
     def _calibration(self, view: View) -> SpreadCalibration:
         """Returns the calibrated spread of this predictor's points, computed at the first call."""
+        from pam_retriever.retrieval.imagination import calibrate
+
         if self._imagined is None or self._imagined[0] is not view.predictor:
             self._imagined = view.predictor, calibrate(view)
         return self._imagined[1]
@@ -345,6 +348,8 @@ class Recalling(IndexBase):
             InvalidInput, UnknownId: the trajectory is invalid.
             NotFitted: before ``fit``.
         """
+        from pam_retriever.retrieval.surprise import surprise
+
         (episode,) = read_trajectories([trajectory], self.dim)
         with self._lock.shared():
             view = self._store.view()

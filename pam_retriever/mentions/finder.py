@@ -48,19 +48,6 @@ class Occurrence:
     end: int
 
 
-def beginnings(phrases: Iterable[str]) -> dict[str, int]:
-    """Returns the first word of names (two words for names of three or more), with the most words of such a name."""
-    longest: dict[str, int] = {}
-    for phrase in phrases:
-        parts = phrase.split(" ", 2)
-        count = phrase.count(" ") + 1
-        longest[parts[0]] = max(count, longest.get(parts[0], 0))
-        if count > 2:
-            pair = f"{parts[0]} {parts[1]}"
-            longest[pair] = max(count, longest.get(pair, 0))
-    return longest
-
-
 def find(texts: Sequence[str], vocabulary: Vocabulary | MemoryVocabulary) -> list[list[Occurrence]]:
     """Returns the names in each text, in order, none inside another.
 

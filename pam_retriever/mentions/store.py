@@ -16,7 +16,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pam_retriever.mentions.finder import beginnings
 from pam_retriever.types import Int64
 
 SCHEMA = (
@@ -291,6 +290,19 @@ class SQLiteMentions:
     def _each(self, select: str, values: Int64, *limits: int) -> list[tuple[Any, ...]]:
         """Returns for each value the columns of ``select``, in order."""
         return self._sql.fetch(f"SELECT {select} FROM json_each(?) ORDER BY key", [*limits, str(values.tolist())])
+
+
+def beginnings(phrases: Iterable[str]) -> dict[str, int]:
+    """Returns the first word of names (two words for names of three or more), with the most words of such a name."""
+    longest: dict[str, int] = {}
+    for phrase in phrases:
+        parts = phrase.split(" ", 2)
+        count = phrase.count(" ") + 1
+        longest[parts[0]] = max(count, longest.get(parts[0], 0))
+        if count > 2:
+            pair = f"{parts[0]} {parts[1]}"
+            longest[pair] = max(count, longest.get(pair, 0))
+    return longest
 
 
 def _numbers(text: object) -> Int64:

@@ -29,7 +29,6 @@ from pam_retriever.types import Float32, Int64
 
 # Weights, chosen on two conversations of LoCoMo (docs/results/real-data.md). The best lexical score is scaled to 1.
 # A label is a string in the metadata that the query contains, for example the name of the speaker.
-FUSED = Channels(similarity=1.0, forward=0.1, reverse=0.1, mutual=0.1)
 LEXICAL, LABEL = 0.5, 0.15
 MENTIONS = 1.6  # weight of mentions, chosen on half of the questions of three sets (benchmarks/real/documents.py)
 TIME = 0.4  # weight of the times in a question, added to the other scores, which end near 1 (benchmarks/real/times.py)

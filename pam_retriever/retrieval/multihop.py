@@ -14,30 +14,12 @@ from pam_retriever.experience.weighting import rarity
 from pam_retriever.model.keys import Channels, query_vectors, totals
 from pam_retriever.retrieval.candidates import Candidates, Scorer
 from pam_retriever.retrieval.cues import Cues, plain_cues, stored_cues
+from pam_retriever.retrieval.query import Hops
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
-FAN_OUT, BEAM = 20, 20
 NEARLY = 0.8
 SURELY = 0.99  # from this probability on, a cue is a noisy copy of some memory
-
-
-@dataclass(frozen=True)
-class Hops:
-    """The settings of a multi-hop recall.
-
-    Attributes:
-        count: number of hops, at least 1.
-        fan_out: hits per memory on a path.
-        beam: paths of a query that are continued, which bounds the look-ups per hop.
-        snap: whether a hop ends at stored memories, where the next one starts. Otherwise the next hop starts at the
-            predicted point: one path per query, in the continuum.
-    """
-
-    count: int = 1
-    fan_out: int = FAN_OUT
-    beam: int = BEAM
-    snap: bool = True
 
 
 @dataclass(frozen=True)

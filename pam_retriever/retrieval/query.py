@@ -5,18 +5,39 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from pam_retriever.errors import InvalidInput, NotFitted
 from pam_retriever.experience.dates import read_timestamp
 from pam_retriever.limits import MAX_HOPS, MAX_PATHS
 from pam_retriever.model.keys import MODES, Channels, Mode
-from pam_retriever.retrieval.hybrid import FUSED
-from pam_retriever.retrieval.multihop import Hops
 from pam_retriever.retrieval.sources import read_without
-from pam_retriever.retrieval.timeline import Interval
 from pam_retriever.types import Direction, Float32, Time
 from pam_retriever.validation import check_count, check_finite, check_flag, check_positive
+
+if TYPE_CHECKING:
+    from pam_retriever.retrieval.timeline import Interval
+
+FUSED = Channels(similarity=1.0, forward=0.1, reverse=0.1, mutual=0.1)  # with the words of a question
+FAN_OUT, BEAM = 20, 20
+
+
+@dataclass(frozen=True)
+class Hops:
+    """The settings of a multi-hop recall.
+
+    Attributes:
+        count: number of hops, at least 1.
+        fan_out: hits per memory on a path.
+        beam: paths of a query that are continued, which bounds the look-ups per hop.
+        snap: whether a hop ends at stored memories, where the next one starts. Otherwise the next hop starts at the
+            predicted point: one path per query, in the continuum.
+    """
+
+    count: int = 1
+    fan_out: int = FAN_OUT
+    beam: int = BEAM
+    snap: bool = True
 
 
 def _checked_hops(hops: Hops) -> Hops:

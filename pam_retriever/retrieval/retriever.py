@@ -12,7 +12,6 @@ import numpy as np
 
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.model.keys import MODES, Channels
-from pam_retriever.retrieval.association import AssociationScorer
 from pam_retriever.retrieval.candidates import Candidates, Scorer
 from pam_retriever.retrieval.channels import ChannelScorer, DirectedChannelScorer
 from pam_retriever.retrieval.cues import SAME, Cues, read_cues, read_filters
@@ -106,6 +105,8 @@ class Retriever:
         if several:
             check_without(without, ())
         if calibrated:
+            from pam_retriever.retrieval.association import AssociationScorer
+
             mentions = None
             if stored and _follows_mentions(settings, view):
                 from pam_retriever.retrieval.mentioned import MentionScorer

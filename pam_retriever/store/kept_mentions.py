@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pam_retriever.filters import to_json
-from pam_retriever.mentions.graph import MentionGraph, MentionRules
 from pam_retriever.mentions.names import NameRules, Naming
 from pam_retriever.mentions.store import SQLiteMentions
 from pam_retriever.store.settings import SQLiteSettings
 from pam_retriever.types import Bools, Int64
+
+if TYPE_CHECKING:  # the search for names is loaded if a memory has one
+    from pam_retriever.mentions.graph import MentionGraph
 
 NAMES, STATE = "names", "mentions"  # settings: the metadata keys of names, and whether mentions are searched for
 WAITING = "mentions_waiting"  # setting: the first and last row of each bulk whose search is pending
@@ -66,6 +69,8 @@ class KeptMentions:
             InvalidInput: a pattern is invalid.
             MissingExtra: a pattern needs the extra ``mentions``.
         """
+        from pam_retriever.mentions.graph import MentionRules
+
         MentionRules.of(naming)
         self._settings.set(NAMES, naming.to_json())
         self._settings.remove(STATE)
@@ -155,6 +160,8 @@ class KeptMentions:
         return json.loads(json.dumps(stored)) if isinstance(stored, list) else []
 
     def _graph(self) -> MentionGraph:
+        from pam_retriever.mentions.graph import MentionGraph, MentionRules
+
         return MentionGraph(self.store, MentionRules.of(self.naming))
 
     def _has_name(self, metadatas: Sequence[str]) -> bool:

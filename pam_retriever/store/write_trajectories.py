@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pam_retriever.errors import UnknownId
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.experience.trajectories import Episode
 from pam_retriever.store.database import Database, Step
@@ -57,6 +58,25 @@ def write_trajectories(
         if episode.dated and episode.timestamps is not None:
             database.times.hand_down(written[-1].rows, episode.timestamps[written[-1].first :])
     return added, written
+
+
+def check_known(database: Database, episodes: list[Episode]) -> dict[str, int]:
+    """Returns the rows of all stored ids.
+
+    Raises:
+        UnknownId: an episode names a memory that is neither stored nor given with a vector.
+    """
+    ids = list(dict.fromkeys(id for episode in episodes for id in episode.ids))
+    known = database.memories.rows_of(ids)
+    given = {id for episode in episodes if episode.vectors is not None for id in episode.ids}
+    unknown = [id for id in ids if id not in known and id not in given]
+    if unknown:
+        raise UnknownId(
+            f"The trajectories name {len(unknown)} unknown ids, the first of them {unknown[:5]}.",
+            "ids of memories in the index",
+            "Add them first, or pass the vectors as trajectories.",
+        )
+    return known
 
 
 def rows_of(added: list[Added]) -> Int64:

@@ -9,34 +9,16 @@ from typing import cast
 
 import numpy as np
 
-from pam_retriever.errors import InvalidInput, UnknownId
+from pam_retriever.errors import InvalidInput
 from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.experience.trajectories import Episode, name_of_group
 from pam_retriever.store.database import Database, Grouped
 from pam_retriever.store.growth import LearntTo
+from pam_retriever.store.write_trajectories import check_known
 from pam_retriever.types import Bools, Float32, Int64
 from pam_retriever.validation import check_text
 
 TOO_LARGE = 2**63  # SQLite reads larger integers as doubles
-
-
-def check_known(database: Database, episodes: list[Episode]) -> dict[str, int]:
-    """Returns the rows of all stored ids.
-
-    Raises:
-        UnknownId: an episode names a memory that is neither stored nor given with a vector.
-    """
-    ids = list(dict.fromkeys(id for episode in episodes for id in episode.ids))
-    known = database.memories.rows_of(ids)
-    given = {id for episode in episodes if episode.vectors is not None for id in episode.ids}
-    unknown = [id for id in ids if id not in known and id not in given]
-    if unknown:
-        raise UnknownId(
-            f"The trajectories name {len(unknown)} unknown ids, the first of them {unknown[:5]}.",
-            "ids of memories in the index",
-            "Add them first, or pass the vectors as trajectories.",
-        )
-    return known
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from pam_retriever.store.base import Store
 from pam_retriever.store.growth import LearntTo
 from pam_retriever.store.model_metadata import FORGOTTEN
 from pam_retriever.store.readwrite import ReadWriteLock
-from pam_retriever.store.write_trajectories import steps_in, stored_beginning
+from pam_retriever.store.write_trajectories import check_known, steps_in, stored_beginning
 from pam_retriever.training.config import FitConfig
-from pam_retriever.training.dataset import check_known, read_groups
+from pam_retriever.training.dataset import read_groups
 from pam_retriever.types import FitReport
 from pam_retriever.validation import check_flag
 
