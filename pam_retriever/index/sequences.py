@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,8 @@ class NextSteps(IndexBase):
         The evidence: memories that followed the last one to four steps, or memories similar to the last step; similar
         sessions; content, popularity, recency, and repeats. ``fit`` holds out the newest fifth of the experience, up
         to half if there is little, and learns the weights on it; before ``fit`` they are priors. Writes of ``observe``
-        and ``append`` count at once. A memory that was never experienced can be found by its content.
+        and ``append`` count at once. A memory that was never experienced can be found by its content, and after
+        ``fit`` by a bilinear model of which vectors follow which.
 
         Args:
             trajectory: its steps, the newest last; the last ten are used. A step is an id, a vector, or ``{"text":
@@ -84,6 +86,7 @@ class NextSteps(IndexBase):
                 f"Got trajectories={shortened(str(trajectories))}.", "a list of trajectories", "Wrap it in [[ ]]."
             )
         lowest = None if min_score is None else check_finite("min_score", min_score)
+        from pam_retriever.retrieval.sequences.bilinear import Bilinear
         from pam_retriever.retrieval.sequences.mixture import NextMixture
         from pam_retriever.retrieval.sequences.scorer import NextSettings, next_hits
 
@@ -102,6 +105,9 @@ class NextSteps(IndexBase):
                 )
             stored = view.database.settings.get(NEXT)
             mixture = NextMixture.from_dict(stored) if isinstance(stored, dict) else None
+            packed = None if mixture is None else view.database.settings.weights(NEXT)
+            if mixture is not None and packed is not None:
+                mixture = replace(mixture, bilinear=Bilinear.unpack(packed, self.dim))
             return next_hits(view, mixture or _prior(), asked, settings)
 
     def _read_steps(self, trajectory: Steps, name: str) -> list[str | Float32]:
@@ -164,7 +170,8 @@ class NextSteps(IndexBase):
             experienced = Experienced.of(view.links, view.similar, view.database.trajectories.experienced_when())
         mixture, questions, validation = fit_next(experienced, seed)
         with self._lock.exclusive():
-            self._store.set_setting(NEXT, mixture.to_dict())
+            bilinear = mixture.bilinear
+            self._store.set_setting(NEXT, mixture.to_dict(), None if bilinear is None else bilinear.pack())
         return questions, validation
 
 

@@ -273,10 +273,12 @@ class Store(ABC):
         return gone
 
     @repeated
-    def set_setting(self, key: str, value: object) -> None:
-        """Stores a value that JSON can hold; see ``Database.settings``."""
+    def set_setting(self, key: str, value: object, weights: bytes | None = None) -> None:
+        """Stores a value that JSON can hold, and weights under the same name; see ``Database.settings``."""
         with self.database.transaction():
             self.database.settings.set(key, value)
+            if weights is not None:
+                self.database.settings.set_weights(key, weights)
         self.apply_after_commit()
 
     @property

@@ -16,6 +16,7 @@ from pam_retriever.store.columns import from_json
 PREFIX = "changes:"  # begins the keys of these settings
 KEPT = 1_000  # number of transactions in the log
 MOST_RANGES = 1_000  # ranges of rows or trajectories in one transaction; for more, reading all again is hardly slower
+ENCODERS = ("encoder", "outward")  # modules that make the vectors, with weights in the database
 # readers keep no copy of these settings: they read them from the database
 ASKED: Final = ("grew:", "forgotten", "words_removed", "ann", "graph", "capacity", "mentions", "names", "embedder")
 

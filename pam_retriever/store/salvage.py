@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pam_retriever.store.changes import ENCODERS
 from pam_retriever.store.columns import checksum
 from pam_retriever.store.companions import holds_log
 from pam_retriever.store.sqlite_database import SQLiteDatabase
@@ -26,7 +27,6 @@ TRAJECTORIES = "SELECT trajectory, id FROM trajectories WHERE trajectory BETWEEN
 OBSERVATIONS = "SELECT row, observed, checksum FROM observations WHERE row BETWEEN ? AND ?"
 WEIGHTS = "SELECT name, safetensors, checksum FROM weights WHERE rowid BETWEEN ? AND ?"
 TIMES = "SELECT row, given, handed, zone FROM times WHERE row BETWEEN ? AND ?"
-ENCODERS = ("encoder", "outward")  # modules with weights in the database
 CHUNK = 256
 GUESS = 1_000_000  # rows to try if the file cannot say how many there are
 

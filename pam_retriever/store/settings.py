@@ -6,7 +6,7 @@ import zlib
 
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.filters import to_json
-from pam_retriever.store.changes import PUT_SETTING
+from pam_retriever.store.changes import ENCODERS, PUT_SETTING
 from pam_retriever.store.columns import from_json
 from pam_retriever.store.connection import Connection
 
@@ -60,5 +60,6 @@ class SQLiteSettings:
 
     def set_weights(self, name: str, safetensors: bytes) -> None:
         values = [name, safetensors, zlib.crc32(safetensors)]
-        self._connection.changes.everything = True
+        if name in ENCODERS:  # all vectors are of its space
+            self._connection.changes.everything = True
         self._connection.fetch("INSERT OR REPLACE INTO weights VALUES (?, ?, ?)", values)

@@ -14,6 +14,7 @@ from pam_retriever.model.keys import unit
 from pam_retriever.retrieval.mixture.pools import Pools
 from pam_retriever.retrieval.mixture.shares import log_share
 from pam_retriever.retrieval.sequences import recency, transitions
+from pam_retriever.retrieval.sequences.bilinear import Bilinear
 from pam_retriever.retrieval.sequences.recency import Recency
 from pam_retriever.retrieval.sequences.repeats import Repeats
 from pam_retriever.retrieval.sequences.steps import LastSteps
@@ -30,7 +31,7 @@ THROUGH, ONWARD_OF = 20, 200  # memories of a second step, and occurrences of ea
 
 CAME_WIDTH = 0.1  # width of the kernel around each memory that came next
 HIDDEN = 0.2  # share of the memories that ``fit`` hides; with this share of unexperienced memories, ``coverage`` is 0
-CONTENT = ("like_last", "like_steps", "like_change", "like_expected", "like_came")
+CONTENT = ("like_last", "like_steps", "like_change", "like_expected", "bilinear", "like_came")
 # sources whose strongest memories are candidates; the other sources cover the same memories
 PROPOSERS = (
     "order_1",
@@ -81,8 +82,8 @@ class Asked:
     Attributes:
         steps: Q questions.
         found: the values of each source.
-        vectors: (4, Q, d) the newest step, the mean of the last steps, the change between the last two, and the mean of
-            the memories that followed the newest step.
+        vectors: (5, Q, d) the newest step, the mean of the last steps, the change between the last two, the mean of the
+            memories that followed the newest step, and the output of the bilinear model for it.
         near: for each question the memories similar to the first and to the last of these vectors.
         came: the memories that directly followed the newest step, with shares.
     """
@@ -103,6 +104,7 @@ class NextEvidence:
         few: sorted rows of all allowed memories, if there are few enough to make all candidates; else None.
         allowed: sorted rows of the memories that may be answers and evidence; None for all.
         history: (S,) the memories of the stored steps, the newest last; None for the last steps of the graph.
+        bilinear: the bilinear model of earlier experience; None before a fit.
     """
 
     def __init__(
@@ -112,7 +114,9 @@ class NextEvidence:
         few: Int64 | None = None,
         allowed: Rows | None = None,
         history: Int64 | None = None,
+        bilinear: Bilinear | None = None,
     ) -> None:
+        self._bilinear = bilinear
         self._graph, self._similar, self._few, self._allowed = graph, similar, few, allowed
         self._history = graph.newest(recency.RECENT) if history is None else history
         if allowed is not None:
@@ -175,15 +179,18 @@ class NextEvidence:
         rows, place = np.unique(row, return_inverse=True)
         if len(rows):
             np.add.at(expected, query, share[:, None] * self._similar.keys(rows)[place])
-        return np.stack([last, unit(mean), unit(last - before), unit(expected)])
+        likely = np.zeros_like(last) if self._bilinear is None else self._bilinear.after(unit(mean))
+        return np.stack([last, unit(mean), unit(last - before), unit(expected), likely])
 
     def _look_up(self, vectors: Float32) -> tuple[Int64, Float32]:
         """Returns rows and cosines (2, Q, n) of the memories most like the newest step, and like the expected one.
 
-        Where no step is expected, its vector is zero. Every memory is equally like zero, and sorting them all takes
+        The bilinear model says what is expected; before a fit, the memories that followed the newest step. Where
+        neither says anything, the vector is zero. Every memory is equally like zero, and sorting them all takes
         seconds and gigabytes, so the newest step takes its place.
         """
-        expected = np.where(vectors[3].any(axis=1, keepdims=True), vectors[3], vectors[0])
+        expected = vectors[3 if self._bilinear is None else 4]
+        expected = np.where(expected.any(axis=1, keepdims=True), expected, vectors[0])
         asked = np.concatenate([vectors[0], expected])
         cosine, near = self._similar.search(asked, min(LOOKED_UP, max(len(self._similar), 1)), self._allowed)
         return near.reshape(2, -1, near.shape[1]), cosine.reshape(2, -1, near.shape[1])

@@ -14,6 +14,7 @@ from pam_retriever.retrieval.mixture.calibration import Calibration
 from pam_retriever.retrieval.mixture.logit import softmax
 from pam_retriever.retrieval.mixture.mixture import rank_in_pool
 from pam_retriever.retrieval.mixture.pools import Pools
+from pam_retriever.retrieval.sequences.bilinear import Bilinear
 from pam_retriever.retrieval.sequences.blend import blended
 from pam_retriever.retrieval.sequences.features import FEATURES, SHARES
 from pam_retriever.retrieval.sequences.transitions import Found
@@ -33,12 +34,16 @@ class NextMixture:
         calibration: for each kind, the calibration of probabilities among the candidates.
         fitted: for each kind, whether its weights or parts were fitted on this experience. Priors contain no
             information on how predictable this experience is.
+        room: for each kind, the least probability that a never-experienced memory comes next, if one is a candidate.
+        bilinear: the model that expects a vector from the last steps; None before a fit.
     """
 
     weights: Float32
     parts: Float32
     calibration: tuple[Calibration, ...] = (Calibration(),) * len(KINDS)
     fitted: tuple[bool, ...] = (True,) * len(KINDS)
+    room: tuple[float, ...] = (0.0,) * len(KINDS)
+    bilinear: Bilinear | None = None
 
     def score(self, columns: Float32, pools: Pools, known: Bools, coverage: float) -> Float32:
         """Returns the score (P,) of each pair.
@@ -57,7 +62,13 @@ class NextMixture:
         return scores
 
     def confidence(
-        self, scores: Float32, pools: Pools, known: Bools, followers: Sequence[Found], never: Bools
+        self,
+        scores: Float32,
+        pools: Pools,
+        known: Bools,
+        followers: Sequence[Found],
+        never: Bools,
+        coverage: float,
     ) -> tuple[Float32, Float32]:
         """Returns the share (P,) of each candidate, and the probability that it comes next.
 
@@ -67,9 +78,11 @@ class NextMixture:
             known: (Q,) whether the newest step was experienced.
             followers: the memories that came after the last step, after the last two and so on, with counts.
             never: (P,) candidates that were never experienced.
+            coverage: see ``NextEvidence``.
         """
         share, kind = softmax(scores, pools.starts), _kind(known)[pools.cue]
-        share = _within_what_is_open(share, pools, followers[0], never)
+        room = np.array(self.room, np.float32)[_kind(known)] * np.exp(coverage)
+        share = with_room(share, pools.cue, never, room, left_open(followers[0], len(known)))
         if not all(self.fitted):
             share = np.where(np.array(self.fitted)[kind], share, _with_counts(share, pools, followers))
         ranks = rank_in_pool(share, pools)
@@ -80,13 +93,14 @@ class NextMixture:
         return share, sure
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the form that ``from_dict`` reads, for JSON."""
+        """Returns the form that ``from_dict`` reads, for JSON, without the bilinear model."""
         return {
             "features": [*FEATURES, *SHARES],
             "weights": _rounded(self.weights),
             "parts": _rounded(self.parts),
             "calibration": {kind: list(c.weights) for kind, c in zip(KINDS, self.calibration, strict=True)},
             "fitted": list(self.fitted),
+            "room": list(self.room),
         }
 
     @classmethod
@@ -104,13 +118,14 @@ class NextMixture:
             parts = np.array([text["parts"][kind] for kind in KINDS], np.float32).reshape(len(KINDS), len(SHARES))
             calibration = tuple(Calibration(tuple(text["calibration"][kind])) for kind in KINDS)
             fitted = tuple(bool(text["fitted"][at]) for at in range(len(KINDS)))
+            room = tuple(float(text["room"][at]) for at in range(len(KINDS)))
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise InvalidInput(
                 f"The stored weights of recall_next cannot be read ({type(error).__name__}: {error}).",
                 "the weights that fit stored",
                 "Fit again.",
             ) from error
-        return cls(weights, parts, calibration, fitted)
+        return cls(weights, parts, calibration, fitted, room)
 
     @classmethod
     def prior(cls) -> NextMixture:
@@ -134,21 +149,39 @@ def _kind(known: Bools) -> Int64:
     return np.where(known, 0, 1)
 
 
-def _within_what_is_open(share: Float32, pools: Pools, followers: Found, never: Bools) -> Float32:
-    """Returns the shares (P,), bounded for memories that were never experienced.
+def left_open(followers: Found, count: int) -> Float32:
+    """Returns the largest probability (Q,) that a never-experienced memory comes next.
 
-    After n occurrences of the newest step with t different followers, all of them together get at most t / (n + t)
+    After n occurrences of the newest step with t different followers, all others together get at most t / (n + t)
     (Witten and Bell 1991). ``fit`` hides a fifth of the memories, but nearly all may lack experience.
+
+    Args:
+        followers: the memories that came after the newest step, with counts.
+        count: number of questions Q.
     """
-    queries = len(pools.starts)
-    times = np.bincount(followers[0], followers[2], queries)
-    kinds = np.bincount(followers[0], minlength=queries)
-    most = np.where(times > 0, kinds / np.maximum(times + kinds, 1), 1.0)
-    new = np.bincount(pools.cue, share * never, queries)
-    less = np.minimum(1.0, most / np.maximum(new, 1e-9))
-    more = (1 - less * new) / np.maximum(1 - new, 1e-9)
-    limited: Float32 = (share * np.where(never, less[pools.cue], more[pools.cue])).astype(np.float32)
-    return limited
+    times = np.bincount(followers[0], followers[2], count)
+    kinds = np.bincount(followers[0], minlength=count)
+    most: Float32 = np.where(times > 0, kinds / np.maximum(times + kinds, 1), 1.0).astype(np.float32)
+    return most
+
+
+def with_room(share: Float32, cue: Int64, never: Bools, least: Float32, most: Float32 | float = 1.0) -> Float32:
+    """Returns the shares (P,), scaled so that all never-experienced candidates together are within bounds.
+
+    Args:
+        share: (P,) the shares; 1 in total for each question.
+        cue: (P,) the question of each candidate.
+        never: (P,) candidates that were never experienced.
+        least: (Q,) their least probability, if there are any; ``most`` has priority.
+        most: (Q,) their largest probability.
+    """
+    new = np.bincount(cue, share * never, len(least))
+    among = np.bincount(cue, never, len(least))
+    both = (among > 0) & (among < np.bincount(cue, minlength=len(least)))  # otherwise there is nothing to divide
+    wanted = np.where(both, np.minimum(np.maximum(new, least), most), new)
+    less, more = wanted / np.maximum(new, 1e-30), (1 - wanted) / np.maximum(1 - new, 1e-30)
+    scaled: Float32 = (share * np.where(never, less[cue], more[cue])).astype(np.float32)
+    return scaled
 
 
 def _with_counts(share: Float32, pools: Pools, followers: Sequence[Found]) -> Float32:

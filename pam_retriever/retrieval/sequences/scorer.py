@@ -60,7 +60,7 @@ def next_hits(
     steps = read_steps(view, asked, among)
     if not len(view.similar) or (allowed is not None and not len(allowed)):
         return [Hits() for _ in asked]
-    evidence = NextEvidence(view.links, view.similar, _few(view, allowed), allowed)
+    evidence = NextEvidence(view.links, view.similar, _few(view, allowed), allowed, bilinear=mixture.bilinear)
     hits: list[Hits] = []
     for start in range(0, len(steps), AT_ONCE):
         some = steps.take(slice(start, start + AT_ONCE))
@@ -84,7 +84,7 @@ def _score(evidence: NextEvidence, mixture: NextMixture, said: Asked, settings: 
     known = evidence.experienced(said.steps.rows[:, 0])
     scores = mixture.score(evidence.score(said, pools), pools, known, evidence.coverage)
     never = ~evidence.experienced(pools.row)
-    share, confidence = mixture.confidence(scores, pools, known, evidence.followers(said), never)
+    share, confidence = mixture.confidence(scores, pools, known, evidence.followers(said), never, evidence.coverage)
     likeness = evidence.likeness(said, pools)
     order = np.lexsort((pools.row, -share, pools.cue))
     order = order[np.arange(len(order)) - pools.starts[pools.cue[order]] < settings.k]
