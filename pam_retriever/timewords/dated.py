@@ -209,6 +209,10 @@ def holiday(match: Match) -> Atom | None:
 def phase(match: Match) -> Atom | None:
     """Reads "mid-May", "late last year", "at the end of June 2023"."""
     name = match.word("v")
+    return None if _is_verb(match, name) else _phase(match, name)
+
+
+def _phase(match: Match, name: str) -> Atom | None:
     if match.has("M"):
         if match.token("M").weak and year_of(match) is None and name in ("begin", "end"):
             return None
@@ -234,11 +238,21 @@ def phase(match: Match) -> Atom | None:
     return match.fixed(third(unit_at(unit, moved(unit_at(unit, now)[0], unit, step)), name), f"part of {unit}")
 
 
+def _is_verb(match: Match, name: str) -> bool:
+    """Whether the word is the verb of "start in June" or "end last year", unlike "the end of June", "by end June"."""
+    if match.context.language != "en" or name not in ("begin", "end") or match.token("v").text.lower().endswith("of"):
+        return False
+    at = match.tokens.index(match.token("v"))
+    previous, following = match.tokens[at - 1] if at else None, match.tokens[at + 1]
+    return following.code == "i" or previous is None or previous.code not in "inrhsBabfguqv"
+
+
 def nth_in_month(match: Match) -> Atom | None:
     """Reads "the first week of May", "the last Friday of June", "the third quarter of 2023"."""
     nth = -1 if match.has("L") and not match.has("O") else match.number("O")
-    number, count = match.number("M"), match.number("N") if match.has("N") else 1
-    if match.token("M").weak or not 1 <= count <= 4:
+    number, few = match.number("M"), match.has("w")
+    count = match.number("N") if match.has("N") else 1 if not few else 5 if match.number("w") == 1 else 2
+    if match.token("M").weak or not 1 <= count <= 5:
         return None
     if match.has("W"):
         day = match.number("W")
@@ -250,11 +264,9 @@ def nth_in_month(match: Match) -> Atom | None:
         if unit == "weekend":
             saturday = nth_weekday(y, number, 5, nth)
             return saturday and (saturday[0], saturday[0] + 2 * DAY)
-        if unit == "day":
-            return day_in(y, number, nth) if nth > 0 else (end - DAY, end)
-        length = 7 * count * DAY
-        first = start + 7 * (nth - 1) * DAY if nth > 0 else end - length
-        return (first, first + length) if first < end else None
+        one = DAY if unit == "day" else 7 * DAY
+        first = start + (nth - 1) * one if nth > 0 else end - count * one
+        return (max(first, start), first + count * one) if first < end else None
 
     return None if unit not in ("week", "weekend", "day") else in_year(match, of, str(unit))
 

@@ -31,7 +31,7 @@ Uhalf: half|N2 Uweek: fortnight
 N6 Umonth: half_a_year half_year|N30 Uminute: half_an_hour half_hour
 N1: one|N2: two|N3: three|N4: four|N5: five|N6: six|N7: seven|N8: eight|N9: nine|N10: ten|N11: eleven|N12: twelve
 N13: thirteen|N14: fourteen|N15: fifteen|N20: twenty|N30: thirty
-O1: first|O2: second|O3: third|O4: fourth|O5: fifth
+O1: first|O2: second|O3: third|O4: fourth|O5: fifth|O-1: final
 S0: spring|S1: summer|S2: autumn fall|S3: winter
 Hchristmas: christmas christmas_day xmas|Hchristmas_eve: christmas_eve|Hnew_year: new_year's_day new_year’s_day
 Hnew_year's_eve: new_year's_eve new_year’s_eve|Hhalloween: halloween
@@ -46,8 +46,8 @@ vearly: early|vmid: mid middle_of middle|vlate: late
 vbegin: beginning_of start_of beginning start|vend: end_of end
 eearlier: earlier|elater: later
 t1: the a an|o1: of|i1: in during throughout within over|n1: on|h1: at|r1: for|b1: between|&1: and or|f1: from
-u1: to through thru until till – — -|s1: since|B1: before prior_to|a1: after|g1: around about circa
-q1: by up_to|j1: onward onwards|E1: every each all
+u1: to through thru until till – — -|s1: since|a1: after|g1: around about circa
+B1: before prior_to preceding leading_up_to|q1: by up_to|j1: onward onwards|E1: every each all
 """
 _GERMAN = """
 M1: januar jan jänner|M2: februar feb|M3: märz mär|M4: april apr|M5: mai|M6: juni|M7: juli|M8: august aug
@@ -139,6 +139,8 @@ FUTURE = {
     "es": r"\b(vamos a|voy a|va a|van a|planeamos|planeado|será|haremos)\b",
     "zh": r"将|会|要|打算|计划",
 }
+# with these words before it, "plan" or "going to" is about the past, as it was then
+PAST = {"en": r"\b(did|was|were|had)\b"}
 # words that are also common words: a month or weekday only with a capital, or in a text without capitals
 HOMONYMS = frozenset(
     [
@@ -171,6 +173,7 @@ NAMES = frozenset(["may", "april", "june", "august", "jan"])
 DEPENDING: dict[str, tuple[str, bool, Entry | None]] = {
     "morgen": ("R", True, (("P", "morning"),)),  # "heute Morgen"
     "mañana": ("T", True, (("P", "morning"),)),  # "esta mañana"
+    "following": ("U", True, (("a", 1),)),  # "the week following 10 July", unlike "the following week"
     **dict.fromkeys(("passé", "passée", "pasado", "pasada"), ("UWSMH", False, None)),  # "s'est-il passé"
 }
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import datetime, timezone, tzinfo
+from datetime import datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.timewords.grammar import atoms
-from pam_retriever.timewords.lexicon import FUTURE, LANGUAGES
+from pam_retriever.timewords.lexicon import FUTURE, LANGUAGES, PAST
 from pam_retriever.timewords.match import Atom, Context
 from pam_retriever.timewords.periods import DAY, OPEN_END, OPEN_START, Period, Span, midnight, moved, unit_at
 from pam_retriever.timewords.tokens import Token, language_of, names_a_time, tokenize
@@ -19,6 +19,10 @@ MAX_PERIODS = 64  # per text
 _FIRST_YEAR, _LAST_YEAR = 1000, 9000  # of the reference time; relative words are not read in other years
 _END = re.compile(r"(?<![\d.])(?<!\b[A-Z][a-z]{2})(?<!\bSept)[.?!;]+[\"')\]]*\s+|[。？！\n]+")
 _GOVERNORS = frozenset("inrhsBabfguqvo")
+_AS_OF = re.compile(
+    r"\bas (?:of|said|told|[a-z]{3,}ed)(?: by \w+)?(?: (?:on|in|at|of|during))?(?: the)? $", re.IGNORECASE
+)
+_SECOND = timedelta(seconds=1)
 _FAR_PAST, _FAR_FUTURE = datetime.min, datetime.max
 
 
@@ -40,7 +44,11 @@ def read_question(text: str, now: datetime | None = None, *, language: str | Non
     Raises:
         MissingExtra: a time in the text needs the extra ``times``, which is not installed.
     """
-    return _read(text, now, language, whole=True)
+    periods = _read(text, now, language, whole=True)
+    for period in periods if len(periods) > 1 else ():
+        if period.kind == "day" and _AS_OF.search(text, 0, period.span[0]):  # "last Friday, as of 9 June 2023"
+            return _read(text, (period.end - _SECOND).astimezone(local_time(now)[1]), language, whole=True)
+    return periods
 
 
 def read_text(text: str, said_at: datetime | None = None, *, language: str | None = None) -> list[Period]:
@@ -69,8 +77,8 @@ def _read(text: str, now: datetime | None, language: str | None, whole: bool) ->
     for first, last in parts:
         tokens = tokenize(text, language, first, last)
         for sentence in [tokens] if whole else _sentences(tokens):
-            future = _future(language).search(text, sentence[0].start, sentence[-1].end) if sentence else None
-            context = Context(local, language, future is not None)
+            future = bool(sentence) and _looks_ahead(text, sentence[0].start, sentence[-1].end, language)
+            context = Context(local, language, future)
             found = atoms(sentence, context)
             if found:
                 periods.extend(_joined(sentence, found, context, text, zone))
@@ -88,9 +96,17 @@ def _parts(text: str) -> list[tuple[int, int]]:
     return list(zip([0, *ends], [*ends, len(text)], strict=True))
 
 
-@lru_cache(maxsize=8)
-def _future(language: str) -> re.Pattern[str]:
-    return re.compile(FUTURE[language], re.IGNORECASE)
+@lru_cache(maxsize=16)
+def _pattern(words: str) -> re.Pattern[str]:
+    return re.compile(words, re.IGNORECASE)
+
+
+def _looks_ahead(text: str, start: int, end: int, language: str) -> bool:
+    """Whether a sentence is about the future: "What will we do", unlike "What did we plan"."""
+    found = _pattern(FUTURE[language]).search(text, start, end)
+    if found is None or language not in PAST or not found[0].lower().startswith(("plan", "going")):
+        return found is not None
+    return _pattern(PAST[language]).search(text, start, found.start()) is None
 
 
 def local_time(now: datetime | None) -> tuple[datetime, tzinfo]:
@@ -180,7 +196,7 @@ class _Joiner:
 def _joined(tokens: list[Token], found: list[Atom], context: Context, text: str, zone: tzinfo) -> list[Period]:
     joiner = _Joiner(tokens, context)
     periods: list[Period] = []
-    at, listed = 0, False
+    ends, at, listed = _ends_of_lists(joiner, found), 0, False
     while at < len(found):
         atom = found[at]
         following = found[at + 1] if at + 1 < len(found) else None
@@ -194,16 +210,34 @@ def _joined(tokens: list[Token], found: list[Atom], context: Context, text: str,
         shifted = _shifted(tokens, joiner, atom)
         if shifted is not None:
             first, span, kind = shifted
+            while periods and periods[-1].span[1] > tokens[first].start:
+                periods.pop()  # "Sunday" of "the Sunday before 10 September"
             periods.append(_period(tokens, joiner, first, atom.last, span, kind, text, zone))
-        elif not atom.weak or _named_with_year(atom) or joiner.governed(atom) or listed:
-            joins = following is not None and re.fullmatch(r"&[inf]?t?", joiner.between(atom, following)) is not None
-            plain = joiner.list_item(atom, following) if joins and following is not None else joiner.resolve(atom)
+        elif not atom.weak or _named_with_year(atom) or joiner.governed(atom) or listed or _gets_year(atom, ends[at]):
+            plain = joiner.resolve(atom) if (end := ends[at]) is None else joiner.list_item(atom, end)
             if plain is not None:
                 first, last, span, kind = _bounded(joiner, atom, plain)
                 periods.append(_period(tokens, joiner, first, last, span, kind, text, zone))
-            listed = joins
+            listed = ends[at] is not None
         at += 1
     return [period for period in periods if period.start < period.end]
+
+
+def _ends_of_lists(joiner: _Joiner, found: list[Atom]) -> list[Atom | None]:
+    """Returns the last time of the list that each time begins or continues ("May, June and July"); None without one."""
+    ends: list[Atom | None] = [None] * len(found)
+    for at in range(len(found) - 2, -1, -1):
+        atom, following, link = found[at], found[at + 1], joiner.between(found[at], found[at + 1])
+        if re.fullmatch(r"&[inf]?t?", link):
+            ends[at] = ends[at + 1] or following
+        elif link == "," and atom.kind == following.kind:
+            ends[at] = ends[at + 1]
+    return ends
+
+
+def _gets_year(atom: Atom, end: Atom | None) -> bool:
+    """Whether a time is a time by the year of the last one of its list: "June" of "June and July 2022"."""
+    return end is not None and _named_with_year(end) and end.kind == atom.kind
 
 
 def _named_with_year(atom: Atom) -> bool:
@@ -240,18 +274,24 @@ def _bounded(joiner: _Joiner, atom: Atom, span: Span) -> tuple[int, int, Span, s
     return atom.first, atom.last, span, atom.kind
 
 
-_SHIFT = re.compile(r"(?:(?P<count>[NtwL])?(?P<unit>U)|L?t?(?P<weekday>W))(?P<side>[Bao])t?$")
+_SHIFT = re.compile(r"(?:(?P<count>[NtwL])?(?P<unit>U)|L?t?(?P<weekday>W))(?P<side>[Baof])t?$")
+_DAYS = frozenset(["day", "range", "minute", "hour"])
+_CALENDAR = frozenset(["week", "weekend", "month", "quarter", "season", "year", "part of month"])
 
 
 def _shifted(tokens: list[Token], joiner: _Joiner, atom: Atom) -> tuple[int, Span, str] | None:
     """Reads "two days before Christmas", "the Sunday before 25 May", "the week of 10 May"."""
-    if atom.kind not in ("day", "range", "minute", "hour"):
+    if atom.kind not in _DAYS | _CALENDAR:
         return None
     matched = _SHIFT.search(joiner.codes, max(0, atom.first - 5), atom.first)
     span = joiner.resolve(atom)
     if matched is None or span is None or matched.end() != atom.first:
         return None
     side = matched["side"]
+    if side == "f" and joiner.context.language in ("de", "fr"):
+        side = "o"  # "die Woche vom 12. Juli"
+    if side == "f" or (side == "o" and atom.kind not in _DAYS):
+        return None
     try:
         if matched["weekday"]:
             number = int(tokens[matched.start("weekday")].value)
@@ -260,7 +300,8 @@ def _shifted(tokens: list[Token], joiner: _Joiner, atom: Atom) -> tuple[int, Spa
         if side == "o":
             return (matched.start(), unit_at(unit, span[0]), unit) if unit in ("week", "weekend", "month") else None
         counted = tokens[matched.start("count")] if matched["count"] else None
-        return matched.start(), _units_beside(span, unit, side, counted), unit
+        several = joiner.context.language == "en" and tokens[matched.start("unit")].text.lower().endswith("s")
+        return matched.start(), _units_beside(span, unit, side == "B", counted, several), unit
     except (ValueError, OverflowError):  # outside the years 1 to 9999
         return None
 
@@ -272,10 +313,12 @@ def _weekday_beside(span: Span, number: int, side: str) -> Span:
     return day, day + DAY
 
 
-def _units_beside(span: Span, unit: str, side: str, counted: Token | None) -> Span:
-    """Returns the weekend, day, seven days or month before or after a span, or a span this many units away."""
+def _units_beside(span: Span, unit: str, before: bool, counted: Token | None, several: bool) -> Span:
+    """Returns the weekend, day, seven days or month before or after a span, or a span this many units away.
+
+    "A few days" are two to five, and "the days" one to five.
+    """
     start, end = span
-    before = side == "B"
     if unit == "weekend":
         first, last = unit_at("weekend", start)
         while before and last > start:
@@ -283,6 +326,11 @@ def _units_beside(span: Span, unit: str, side: str, counted: Token | None) -> Sp
         while not before and first < end:
             first, last = first + 7 * DAY, last + 7 * DAY
         return first, last
+    few = counted is not None and counted.code == "w" and counted.value == 1
+    if few or (several and (counted is None or counted.code == "t")):
+        if before:
+            return moved(start, unit, -5), moved(start, unit, -int(few))
+        return moved(end, unit, int(few)), moved(end, unit, 5)
     if counted is not None and counted.code in "Nw":
         count = int(counted.value) if counted.code == "N" else 2
         return unit_at(unit, moved(start, unit, -count if before else count))

@@ -11,12 +11,13 @@ from pam_retriever.timewords.lexicon import DEPENDING, HOMONYMS, LANGUAGES, TELL
 _ONE = (
     r"(?P<date>(?<![\w.,/#$€£-])(?:"
     r"\d{4}-\d\d?-\d\d?(?:[T ]\d\d?:\d\d(?::\d\d)?(?:\.\d{1,9})?(?: ?Z\b|[+-]\d\d:?\d\d| [A-Z]{3,4}\b)?)?"
-    r"|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)|\d{1,2}\.\d{1,2}\.\d{4}|\d{4}[/.]\d\d?[/.]\d\d?|(?:0[1-9]|1[0-2])/(?:19|20)\d\d"
+    r"|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)|\d{1,2}-\d{1,2}-(?:19|20)\d\d|\d{1,2}\.\d{1,2}\.\d{4}|\d{4}[/.]\d\d?[/.]\d\d?|(?:0[1-9]|1[0-2])/(?:19|20)\d\d"
     r"|(?:19|20)\d\d-(?:0[1-9]|1[0-2]))(?![\w/:]|[.,-]\d))"
     r"|(?P<clock>(?<![\w.:])(?:\d{1,2}:\d\d(?::\d\d)?(?: ?(?:[ap]\.?m\b\.?|Uhr\b))?"
     r"|\d{1,2} ?[ap]\.?m\b\.?|\d{1,2}h\d\d|\d{1,2} Uhr)(?![\w:]))"
     r"|(?P<decade>(?<!\w)(?:(?:1[0-9]|20)\d0s|['’]\d0s|(?<![\w'’])[2-9]0s)(?!\w)"
     r"|\b(?:twenties|thirties|forties|fifties|sixties|seventies|eighties|nineties)\b)"
+    r"|(?P<short>(?<!\w)['’]\d\d(?!\w))"
     r"|(?P<quarter>\b[QqHh][1-4]\b)"
     r"|(?P<ordinal>(?<![\w.])\d{1,2}(?:st|nd|rd|th)\b|(?<![\w.,])\d{1,2}\.(?= (?:[A-ZÄ]|und |bis )))"
     r"|(?P<number>(?<![\w.,:/$€£#+])(?:\d{1,4}(?![\w:/%€]|[.,]\d)|\d{1,2}(?=,(?:19|20)\d\d\b))|(?<=\d,)(?:19|20)\d\d(?![\w.,]))"
@@ -123,7 +124,7 @@ def _spaced(text: str, language: str, begin: int, finish: int) -> list[Token]:
         match = matches[at]
         if match.lastgroup not in ("word", "elided"):
             if not _ends_abbreviation(tokens, matches, at):
-                tokens.extend(_figure(match))
+                tokens.extend(_figure(match, tokens[-1].code if tokens else ""))
             at += 1
             continue
         lowered = _bare(match[0])
@@ -208,12 +209,11 @@ def _hyphenated(match: re.Match[str], single: dict[str, Entry], plain: bool) -> 
     return tokens
 
 
-def _figure(match: re.Match[str]) -> list[Token]:
+def _figure(match: re.Match[str], before: str) -> list[Token]:
+    """Returns the token of a figure or a mark after a token with the code ``before``."""
     kind, found, start, end = match.lastgroup, match[0], match.start(), match.end()
-    if kind == "date":
-        return [Token("D", found, start, end, found)]
-    if kind == "clock":
-        return [Token("C", found, start, end, found)]
+    if kind in ("date", "clock"):
+        return [Token("D" if kind == "date" else "C", found, start, end, found)]
     if kind == "decade":
         lowered = found.lower()
         if lowered in _DECADES:
@@ -221,6 +221,10 @@ def _figure(match: re.Match[str]) -> list[Token]:
         figure = int(re.sub(r"\D", "", lowered))
         short = figure < 100
         return [Token("K", 1900 + figure if short else figure, start, end, found, weak=short)]
+    if kind == "short":
+        figure = int(found[1:])
+        named = before and before in "MSHQ"  # "July '22", unlike "the '22 engine"
+        return [Token("Y", 2000 + figure if figure < 70 else 1900 + figure, start, end, found)] if named else []
     if kind == "quarter":
         half = found[0] in "Hh"
         if half and found[1] in "34":

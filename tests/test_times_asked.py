@@ -1,0 +1,86 @@
+"""Forms of time that people put into questions, beside those of the lists in ``tests/data``."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from pam_retriever.timewords.reader import read_question, read_text
+
+SUNDAY = datetime(2023, 10, 22, 10)
+
+
+@pytest.mark.parametrize(
+    ("question", "meanings"),
+    [
+        # a verb is no part of a month or of a week
+        ("What hobby did Ann start in September 2022?", ["2022-09-01 to 2022-09-30"]),
+        ("Which course did Ann end in June 2022?", ["2022-06-01 to 2022-06-30"]),
+        ("What did Ann start last week?", ["2023-10-09 to 2023-10-15"]),
+        ("What did Ann do at the start of September 2022?", ["2022-09-01 to 2022-09-07"]),
+        ("What was decided at end June 2023?", ["2023-06-24 to 2023-06-30"]),
+        # what was planned is over, what is planned is not
+        ("What did Ann plan for 10 August?", ["2023-08-10"]),
+        ("What was planned for the 10 July meeting?", ["2023-07-10"]),
+        ("Was Ann going to travel in July?", ["2023-07-01 to 2023-07-31"]),
+        ("What is Ann planning for July?", ["2024-07-01 to 2024-07-31"]),
+        # two days of one month
+        ("What did Ann do between August 10 and 18, 2023?", ["2023-08-10 to 2023-08-18"]),
+        ("What did Ann do between June 3 and 5?", ["2023-06-03 to 2023-06-05"]),
+        # months that share a year
+        ("What did Ann do in both June and July 2022?", ["2022-06-01 to 2022-06-30", "2022-07-01 to 2022-07-31"]),
+        (
+            "What did Ann do in May, June and July 2022?",
+            ["2022-05-01 to 2022-05-31", "2022-06-01 to 2022-06-30", "2022-07-01 to 2022-07-31"],
+        ),
+        # short years, and years in brackets
+        ("What did Ann do in July '22?", ["2022-07-01 to 2022-07-31"]),
+        ("What did Ann do in summer \u201922?", ["2022-06-01 to 2022-08-31"]),
+        ("What did Ann do on June 5 (2022)?", ["2022-06-05"]),
+        ("What did Ann do on 05-06-2023?", ["2023-05-06"]),
+        # units beside a month, a year or a day
+        ("What did Ann do the month before July 2023?", ["2023-06-01 to 2023-06-30"]),
+        ("What did Ann do two months after June 2022?", ["2022-08-01 to 2022-08-31"]),
+        ("What did Ann do in the year after 2020?", ["2021-01-01 to 2021-12-31"]),
+        ("What did Ann do a few days before July 10, 2023?", ["2023-07-05 to 2023-07-08"]),
+        ("What did Ann do in the days after 10 July 2023?", ["2023-07-11 to 2023-07-15"]),
+        ("What did Ann do the week leading up to July 10, 2023?", ["2023-07-03 to 2023-07-09"]),
+        ("What did Ann do the week preceding July 10, 2023?", ["2023-07-03 to 2023-07-09"]),
+        ("What did Ann do the week following July 10, 2023?", ["2023-07-11 to 2023-07-17"]),
+        ("What did Ann do on the Sunday before 10 September 2023?", ["2023-09-03"]),
+        ("Qu'a fait Ann la semaine du 12 juillet 2023 ?", ["2023-07-10 to 2023-07-16"]),
+        ("Was machte Ann in der Woche vom 12. Juli 2023?", ["2023-07-10 to 2023-07-16"]),
+        # parts of a month
+        ("What did Ann do in the last few days of July 2023?", ["2023-07-27 to 2023-07-31"]),
+        ("What did Ann do in the first few days of July 2023?", ["2023-07-01 to 2023-07-05"]),
+        ("What did Ann do in the final week of July 2023?", ["2023-07-25 to 2023-07-31"]),
+        ("Was machte Ann in der ersten Woche im Juli 2023?", ["2023-07-01 to 2023-07-07"]),
+        ("Qu'a fait Ann à la fin du mois d'août 2023 ?", ["2023-08-25 to 2023-08-31"]),
+        # a date that the question gives as its own now
+        ("What did Ann do last Friday, as of 9 June 2023?", ["2023-06-02", "2023-06-09"]),
+        ("What did Ann do yesterday, as mentioned on 9 June 2023?", ["2023-06-08", "2023-06-09"]),
+        ("As of June 9, 2023, what did Ann do two weeks ago?", ["2023-06-09", "2023-05-22 to 2023-05-28"]),
+        ("What does Ann say about last week on 9 June 2023?", ["2023-10-09 to 2023-10-15", "2023-06-09"]),
+    ],
+)
+def test_forms_of_questions(question, meanings):
+    assert [period.meaning for period in read_question(question, SUNDAY)] == meanings
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How do I start the '22 engine?",
+        "Who sang '10 things I hate about you'?",
+        "Did Ann end up in Augusta?",
+        "As of now, who leads?",
+    ],
+)
+def test_what_is_no_time(question):
+    assert not read_question(question, SUNDAY)
+
+
+def test_a_plan_of_the_past_in_a_text_is_of_the_past():
+    (period,) = read_text("I was planning a party in June.", SUNDAY)
+    assert period.meaning == "2023-06-01 to 2023-06-30"
