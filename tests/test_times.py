@@ -359,7 +359,7 @@ class TestScores:
         prior = TimePrior(0.6, 3.0, 0.9, 0.25)
         start, end = 500 * 3600, 800 * 3600
         asked = Period(datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC), "", (0, 0), "range")
-        overlaps = []
+        overlaps, all_named = [], []
         for row in range(n):
             at = times[row]
             own = 0.0
@@ -375,9 +375,11 @@ class TestScores:
                 ],
                 default=0.0,
             )
-            overlaps.append(max(own, named) + 0.25 * min(own, named))
-        weight = rarity(sum(overlaps), n)
-        assert time_scores([asked], times, texts, prior) == pytest.approx(np.array(overlaps) * weight)
+            overlaps.append(max(own, named))
+            all_named.append(named)
+        of_names = 0.25 * np.array(all_named) * rarity(sum(all_named), n)
+        expected = np.array(overlaps) * rarity(sum(overlaps), n) + of_names
+        assert time_scores([asked], times, texts, prior) == pytest.approx(expected)
 
     def test_an_open_period_holds_all_before(self):
         (asked,) = read_question("What was known before June 2023?", FRIDAY)
@@ -386,7 +388,7 @@ class TestScores:
         assert scores[0] > 0
         assert scores[0] > scores[1]
 
-    @pytest.mark.parametrize("wrong", [{"told_after": 2}, {"days_after": 0}, {"in_text": -1}, {"both": -1}])
+    @pytest.mark.parametrize("wrong", [{"told_after": 2}, {"days_after": 0}, {"in_text": -1}, {"named": -1}])
     def test_a_prior_that_makes_no_sense_is_refused(self, wrong):
         with pytest.raises(InvalidInput):
             TimePrior(**wrong)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
+import numpy as np
 import pytest
 
 from pam_retriever.timewords.reader import read_question, read_text
+from pam_retriever.timewords.scores import TimePrior, time_scores
 
 SUNDAY = datetime(2023, 10, 22, 10)
 
@@ -84,3 +87,32 @@ def test_what_is_no_time(question):
 def test_a_plan_of_the_past_in_a_text_is_of_the_past():
     (period,) = read_text("I was planning a party in June.", SUNDAY)
     assert period.meaning == "2023-06-01 to 2023-06-30"
+
+
+@pytest.mark.parametrize(
+    ("question", "relative"),
+    [
+        ("What did we do last week?", True),
+        ("What did we do three days ago?", True),
+        ("What did we do on Monday?", True),
+        ("What did we do over the weekend?", True),
+        ("Was haben wir vor zwei Wochen gemacht?", True),
+        ("安上周做了什么", True),
+        ("What did we do in July?", False),
+        ("What did we do on Friday, 13 October?", False),
+        ("What did we do in the last week of May 2023?", False),
+        ("What did we do on 2023-07-10?", False),
+        ("What did we do at Christmas?", False),
+        ("What did we do last week, as of 9 June 2023?", False),
+        ("安在七月做了什么", False),
+    ],
+)
+def test_times_that_depend_on_now_are_marked(question, relative):
+    assert {period.relative for period in read_question(question, SUNDAY)} == {relative}
+
+
+def test_a_time_that_depends_on_now_counts_less():
+    (week,) = read_question("What did we do last week?", SUNDAY)
+    times = np.array([week.start.timestamp(), *[0.0] * 20])
+    same = time_scores([replace(week, relative=False)], times)
+    assert time_scores([week], times) == pytest.approx(same * TimePrior().relative)

@@ -7,6 +7,8 @@ index. The measure is the mean over questions of hits / supporting at 2, 5 and 1
 
 The first half of each file's questions is for tuning (``--tune`` draws weights, and reports the best ones with each
 file left out). The second half is reported. The weights of the baselines are chosen on the first halves, too.
+``--cues`` asks stored passages that were never experienced after a fit on others (``documents_cues.py``), all of the
+first halves.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import report
+from benchmarks.real import documents_cues
 from benchmarks.real.data import find, load_embedder
 from benchmarks.real.documents_baselines import cross_links, mention_matrix, pagerank, rank_fusion
 from benchmarks.real.documents_pool import Pool, Scores, read
@@ -241,6 +244,7 @@ def main() -> None:
     parser.add_argument("--embedder", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
     parser.add_argument("--embeddings", type=Path, default=Path(tempfile.gettempdir()) / "pam-documents")
     parser.add_argument("--tune", action="store_true", help="only choose weights, on the first half of the questions")
+    parser.add_argument("--cues", action="store_true", help="only ask stored passages without experience, after a fit")
     parser.add_argument("--name", default="real/documents")
     arguments = parser.parse_args()
     folder = find(arguments.folder, ["documents"], __doc__ or "")
@@ -248,6 +252,13 @@ def main() -> None:
     pools = {name: read(folder / f"{name}.jsonl", encode) for name in SETS}
     constants = {key: getattr(mention_source, key) for key in ("LEXICAL", "SEEDS", "POWER", "LEFT", "TEMPERATURE")}
     result: dict[str, Any] = {"seed": 0, "prior": PRIOR, "constants": constants, "candidates": CANDIDATES}
+    if arguments.cues:
+        found = {name: documents_cues.measure(pool, result["seed"]) for name, pool in pools.items()}
+        print(json.dumps(found, indent=1))
+        print(
+            f"written to {report.write(f'{arguments.name}-cues', {'seed': result['seed'], 'half': 'first', **found})}"
+        )
+        return
     if arguments.tune:
         result["tuning"] = tune(pools)
         print(json.dumps(result["tuning"], indent=1))

@@ -73,7 +73,7 @@ def read_anchor(text: str, lexicon: Lexicon, told: Told, allowed: Rows | None) -
         )
     except OverflowError:  # outside the years 1 to 9999
         return None
-    return Period(*span, found[0].strip(), found.span(), ANCHORED)
+    return Period(*span, found[0].strip(), found.span(), ANCHORED, relative=True)
 
 
 def _memory_of(terms: list[str], lexicon: Lexicon, allowed: Rows | None) -> int | None:

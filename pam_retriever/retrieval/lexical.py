@@ -198,13 +198,12 @@ class Lexicon:
 
 def best_of(scores: Float32, n: int, allowed: Rows | None) -> Int64:
     """Returns the ``n`` allowed rows with the highest of the ``scores`` of all rows, without those that score 0."""
-    if allowed is not None:
+    if allowed is None:
+        found = np.flatnonzero(scores)  # few of all memories
+    else:
         rows = np.asarray(allowed)
         rows = rows[rows < len(scores)]
-        inside = np.zeros_like(scores)
-        inside[rows] = scores[rows]
-        scores = inside
-    found = np.flatnonzero(scores)  # few of all memories
+        found = rows[scores[rows] != 0]
     return found if len(found) <= n else found[np.argpartition(-scores[found], n - 1)[:n]]
 
 

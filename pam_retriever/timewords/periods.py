@@ -30,6 +30,7 @@ class Period:
         expression: the words in the text.
         span: their position: ``text[span[0]:span[1]] == expression``.
         kind: the finest unit named ("day", "week", "month", ...), or "range", "since", "before", "after", "until".
+        relative: whether it depends on now ("last week", "on Monday"), unlike a time of the calendar ("in July").
     """
 
     start: datetime
@@ -37,6 +38,7 @@ class Period:
     expression: str
     span: tuple[int, int]
     kind: str
+    relative: bool = False
 
     @property
     def open(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 
@@ -47,7 +48,8 @@ def read_question(text: str, now: datetime | None = None, *, language: str | Non
     periods = _read(text, now, language, whole=True)
     for period in periods if len(periods) > 1 else ():
         if period.kind == "day" and _AS_OF.search(text, 0, period.span[0]):  # "last Friday, as of 9 June 2023"
-            return _read(text, (period.end - _SECOND).astimezone(local_time(now)[1]), language, whole=True)
+            known = _read(text, (period.end - _SECOND).astimezone(local_time(now)[1]), language, whole=True)
+            return [replace(one, relative=False) for one in known]
     return periods
 
 
@@ -274,6 +276,9 @@ def _bounded(joiner: _Joiner, atom: Atom, span: Span) -> tuple[int, int, Span, s
     return atom.first, atom.last, span, atom.kind
 
 
+_RELATIVE = re.compile(
+    r"(?!.*[YD])(?:.*[LXTVRAFe]|[^MHSQGKO]*$)"
+)  # "last week", "on Monday", unlike "last week of May 2023"
 _SHIFT = re.compile(r"(?:(?P<count>[NtwL])?(?P<unit>U)|L?t?(?P<weekday>W))(?P<side>[Baof])t?$")
 _DAYS = frozenset(["day", "range", "minute", "hour"])
 _CALENDAR = frozenset(["week", "weekend", "month", "quarter", "season", "year", "part of month"])
@@ -346,4 +351,5 @@ def _period(
     start, end = tokens[first].start, tokens[last].end
     aware = span[0].tzinfo is not None
     times = [at.astimezone(timezone.utc) if aware and at.tzinfo is not None else to_utc(at, zone) for at in span]
-    return Period(times[0], times[1], text[start:end], (start, end), kind)
+    relative = _RELATIVE.match(joiner.codes, first, last + 1) is not None
+    return Period(times[0], times[1], text[start:end], (start, end), kind, relative)

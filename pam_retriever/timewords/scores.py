@@ -52,19 +52,25 @@ class TimePrior:
         told_after: score of a memory from directly after the period; a memory inside the period has score 1.
         days_after: number of days after which that score is e times smaller.
         in_text: score of a memory whose text names a period inside the period of the question.
-        both: factor of the smaller of the two scores of a memory, by its time and by its text, when it is added to the
-            larger.
+        named: added for a text that names a period inside the period of the question, so that among the memories of
+            that time those that name it come first.
+        relative: factor for a period that depends on now: "last week", in a question about what somebody said, may be
+            the week before it was said.
     """
 
     told_after: float = 0.5
     days_after: float = 5.0
     in_text: float = 1.0
-    both: float = 0.0
+    named: float = 0.07
+    relative: float = 0.57
 
     def __post_init__(self) -> None:
-        if not (0 <= self.told_after <= 1 and self.days_after > 0 and self.in_text >= 0 and self.both >= 0):
+        shares = (self.told_after, self.relative)
+        if min(shares) < 0 or max(shares) > 1 or self.days_after <= 0 or self.in_text < 0 or self.named < 0:
             raise InvalidInput(
-                f"{self}.", "told_after from 0 to 1, days_after above 0, the rest at least 0", "Correct it."
+                f"{self}.",
+                "told_after and relative from 0 to 1, days_after above 0, the rest at least 0",
+                "Correct it.",
             )
 
 
@@ -75,6 +81,7 @@ def time_scores(
 
     The overlap with a period, from 0 to 1, is multiplied by the log odds that a memory is outside of the period,
     divided by those of a period with a single memory. This is BM25's idf (Robertson and Zaragoza 2009) for periods.
+    Texts that name the period are few, so they get a small score of their own in addition.
 
     Args:
         question: the periods of the question; none gives zeros.
@@ -83,13 +90,20 @@ def time_scores(
         prior: the parameters.
 
     Returns:
-        (n,) scores from 0 to 1 (more with a large ``in_text`` or ``both``); for several periods the largest.
+        (n,) scores from 0 to 1, and at most ``named`` more (with an ``in_text`` of at most 1); for several periods the
+        largest.
     """
-    prior = prior or TimePrior()
-    scores = np.zeros(len(times))
+    prior, n = prior or TimePrior(), len(times)
+    scores = np.zeros(n)
     for period in question:
-        overlap = _overlap(period.start.timestamp(), period.end.timestamp(), times, texts, prior)
-        scores = np.maximum(scores, overlap * rarity(float(overlap.sum()), len(times)))
+        start, end = period.start.timestamp(), period.end.timestamp()
+        overlap, named = _of_times(start, end, times, prior), _of_texts(start, end, n, texts, prior)
+        if named is None:
+            found = overlap * rarity(float(overlap.sum()), n)
+        else:
+            overlap = np.maximum(overlap, named)
+            found = overlap * rarity(float(overlap.sum()), n) + named * (prior.named * rarity(float(named.sum()), n))
+        scores = np.maximum(scores, found * prior.relative if period.relative else found)
     return scores
 
 
@@ -101,16 +115,23 @@ def rarity(inside: float, n: int) -> float:
     return min(max(float(np.log((n - inside + 0.5) / (inside + 0.5))) / max(float(most), 1e-9), 0.0), 1.0)
 
 
-def _overlap(start: float, end: float, times: Float64, texts: TextPeriods | None, prior: TimePrior) -> Float64:
+def _of_times(start: float, end: float, times: Float64, prior: TimePrior) -> Float64:
+    """Returns how well the time of each memory (n,) fits a period."""
     own = ((times >= start) & (times < end)).astype(np.float64)  # 0 for a memory without a time
     after = np.flatnonzero(times >= end)
     own[after] = prior.told_after * np.exp((end - times[after]) / (prior.days_after * DAY_SECONDS))
+    return own
+
+
+def _of_texts(start: float, end: float, n: int, texts: TextPeriods | None, prior: TimePrior) -> Float64 | None:
+    """Returns the largest share (n,) of a period in a text of each memory that lies inside a period; None for none."""
     if texts is None or not len(texts.row):
-        return own
+        return None
     shared = np.minimum(texts.end, end) - np.maximum(texts.start, start)
     there = np.flatnonzero(shared > 0)  # few texts name a period of the question
-    named = np.zeros(len(times))
+    if not len(there):
+        return None
+    named = np.zeros(n)
     parts = prior.in_text * shared[there] / (texts.end[there] - texts.start[there])
     np.maximum.at(named, texts.row[there], parts)
-    larger: Float64 = np.maximum(own, named)
-    return larger + prior.both * np.minimum(own, named) if prior.both else larger
+    return named

@@ -1,0 +1,53 @@
+"""Benchmarks of real data run at a small size, on data that is made up here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.priors import fit_times
+from benchmarks.real import documents_cues
+from benchmarks.real.dialogue import Conversation
+from benchmarks.real.documents_pool import Pool
+
+pytestmark = pytest.mark.slow
+
+
+class Embedder:
+    """Embeds a text by its words."""
+
+    def encode(self, texts: list[str], **_: object) -> np.ndarray:
+        vectors = np.zeros((len(texts), 64), np.float32)
+        for row, text in zip(vectors, texts, strict=True):
+            for word in text.lower().strip("?.").split():
+                row[sum(map(ord, word)) % 64] += 1
+        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1)
+
+
+def test_the_weight_of_times_on_one_dialogue():
+    said = ["the museum was quiet", "we painted a lake", "the dog slept", "the race was long", "rain fell all day"]
+    turns = [
+        {"id": f"D{session}:{at}", "speaker": "Ann", "session": session, "time": at, "text": f"Ann: {text}"}
+        | {"date": f"1:56 pm on {session} May, 2023"}
+        for session in range(1, 9)
+        for at, text in enumerate(said)
+    ]
+    questions = [("What did we paint?", {"D8:1"}, 4), ("Was the race long?", {"D7:3"}, 4)]
+    found = fit_times.measure(Conversation("made up", turns, questions), Embedder())
+    right = found[0].mean(axis=(1, 2))
+    assert found.keys() == {0, *fit_times.DAYS_OFF}
+    assert right.shape == (len(fit_times.WEIGHTS),)
+    assert right[-1] > right[0]
+
+
+def test_cues_without_experience_among_documents():
+    random = np.random.default_rng(0)
+    titles = [f"Lake {chr(65 + at)}ville" for at in range(24)]
+    texts = [f"{title} lies west of {other}." for title, other in zip(titles, titles[1:] + titles[:1], strict=True)]
+    supporting = [[at, at + 1] for at in range(0, 24, 2)]
+    looks, asked = random.standard_normal((24, 8)), random.standard_normal((12, 8))
+    pool = Pool(titles, texts, ["?"] * 12, supporting, looks.astype(np.float32), asked.astype(np.float32))
+    found = documents_cues.measure(pool, 0)
+    assert found["cues"] == 6
+    assert found["R@2/5/10"]["recall"][0] == 1.0
+    assert found["R@2/5/10"]["recall without mentions"][0] < 1.0
