@@ -496,10 +496,23 @@ def test_after_a_fit_memories_with_experience_and_vectors_answer_as_without_name
     assert [list(hits) for hits in together[:20]] == [list(hits) for hits in alone]
     assert [hits.ids for hits in together[20:]] == [index.recall(id).ids for id in ("temple", "kiss")]
     assert list(index.recall(np.ones(DIM))) == list(silent.recall(np.ones(DIM)))
-    for options in ({"direction": "after"}, {"hops": 2}, {"mode": "specific"}, {"mode": "similarity"}):
+    for options in ({"direction": "after"}, {"mode": "specific"}, {"mode": "similarity"}):
         assert list(index.recall("temple", **options)) == list(silent.recall("temple", **options))
     index.observe(["temple", "filler 1"])  # from now on links answer
     assert index.recall("temple").ids[0] == "filler 1"
+
+
+def test_several_hops_from_a_memory_without_experience_begin_with_those_it_names(anywhere):
+    index, silent = _fitted(anywhere), _fitted(anywhere, names=())
+    index.observe(["ghana", "filler 3"])
+    silent.observe(["ghana", "filler 3"])
+    hits = index.recall("temple", hops=2)
+    assert [(hit.id, hit.path) for hit in hits[:2]] == [("filler 3", ("ghana",)), ("ghana", ())]
+    assert not {"filler 3", "ghana"} & set(silent.recall("temple", hops=2).ids[:2])
+    assert list(index.recall("filler 1", hops=2)) == list(silent.recall("filler 1", hops=2))
+    assert list(index.recall("temple", hops=2, direction="after")) == list(
+        silent.recall("temple", hops=2, direction="after")
+    )
 
 
 def test_after_a_fit_mentions_lead_only_to_what_filters_and_tenants_leave():

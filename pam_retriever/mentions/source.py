@@ -68,6 +68,10 @@ class Edges:
         return Edges(self.sources[places], self.numbers[places], self.targets[places], self.weights[places])
 
 
+_NONE: Int64 = np.empty(0, np.int64)
+_NO_EDGES = Edges(_NONE, _NONE, _NONE, np.empty(0, np.float32))
+
+
 @dataclass(frozen=True)
 class Mentioned:
     """The mentions for a question.
@@ -148,6 +152,8 @@ class MentionSource:
     def _asked(self, question: Question, names: _Names) -> Edges:
         """Returns edges to the memories that the question names."""
         found = find([question.text], self._store)[0] if question.text else []
+        if not found:
+            return _NO_EDGES
         numbers = np.unique(np.array([one.name for one in found], np.int64))
         bearers, counts = names.look_up(numbers)
         bearers = _found(question, bearers)

@@ -73,7 +73,8 @@ class Groups:
     @property
     def counts(self) -> Int64:
         """The number (n,) of rows of each."""
-        return np.diff(self.starts)
+        counts: Int64 = self.starts[1:] - self.starts[:-1]  # a fifth of the time of np.diff
+        return counts
 
 
 @dataclass(frozen=True)

@@ -94,12 +94,18 @@ class AssociationScorer:
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         """See ``Scorer``."""
-        found = self._score(cues, k, allowed, None if self._by_confidence else self._min_score)
+        first = FirstMentions(self._mentions, cues, self._view.links, allowed)
+        found = self._score(cues, k, allowed, first)
         if not self._by_confidence:
             return found
-        return [_by_confidence(one, self._view.links.experienced(one.rows), self._min_score) for one in found]
+        experienced = self._view.links.experienced
+        return [
+            _by_confidence(one, experienced(one.rows) * first.factors(at, one.rows), self._min_score)
+            for at, one in enumerate(found)
+        ]
 
-    def _score(self, cues: Cues, k: int | None, allowed: Rows | None, min_score: float | None) -> list[Candidates]:
+    def _score(self, cues: Cues, k: int | None, allowed: Rows | None, first: FirstMentions) -> list[Candidates]:
+        min_score = None if self._by_confidence else self._min_score
         view, index, calibration = self._view, self._index, self._calibration
         t = recognised(cues, view.links)  # (Q,)
         queries = _query(cues, calibration.seen, cues.completed, cues.predicted)
@@ -112,7 +118,6 @@ class AssociationScorer:
         towards = Towards.of(view, cues, t)
         seen_new, look_like = _by_appearance(cues, t, view, calibration, pool, allowed)
         named = named[0], named[1], towards.of_pairs(*named)
-        first = FirstMentions(self._mentions, cues, view.links, allowed)
         parts = [named, _exact_links(cues, view, calibration), *_hints(cues, named, t, view, calibration)]
         parts.append(first.added_to(seen_new))
         query, row, values = _gather_by_pair(parts, cues.own, allowed)
@@ -157,16 +162,16 @@ def _by_source(parts: Float32, told: Float32) -> Contributions:
     return Contributions.of(columns | {MENTIONS: told})
 
 
-def _by_confidence(found: Candidates, experienced: Bools, min_score: float | None) -> Candidates:
+def _by_confidence(found: Candidates, factors: Float32, min_score: float | None) -> Candidates:
     """Raises each score to the probability that the memory was experienced with the cue, if this is larger.
 
-    A memory that was never ``experienced`` (n,) keeps its score, so that it may still be a step of a path.
+    ``factors`` (n,) are 0 for a memory that keeps its score, so that it may still be a step of a path: it was never
+    experienced, or the cue mentions it.
     """
     if found.confidence is None:
         return found
     # among equal scores the larger probability comes first
-    known = np.where(experienced, found.confidence, 0)
-    return replace(found, scores=np.maximum(known, found.scores)).best(None, min_score)
+    return replace(found, scores=np.maximum(factors * found.confidence, found.scores)).best(None, min_score)
 
 
 def _weigh(

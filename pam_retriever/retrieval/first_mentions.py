@@ -63,6 +63,17 @@ class FirstMentions:
             said[place], factor[place] = found.scores, 0
         return said + share * factor, said, factor
 
+    def factors(self, at: int, rows: Int64) -> Float32:
+        """Returns the factors (n,) for other scores of the memories ``rows`` (n,) of a cue, so that mentions are first.
+
+        A factor is 0 for a mention, and else the lowest score of the mentions; 1 for a cue without mentions.
+        """
+        found = self._found.get(at)
+        if found is None:
+            return np.ones(len(rows), np.float32)
+        factors: Float32 = np.where(among(np.sort(found.rows), rows), 0, found.scores.min()).astype(np.float32)
+        return factors
+
     def ways(self, at: int, rows: Int64) -> Int64 | None:
         """Returns the ways (n, ways, 2) to the memories ``rows`` (n,) of a cue; None for a cue without mentions."""
         found = self._found.get(at)

@@ -58,7 +58,7 @@ class MultihopScorer:
     No path visits a memory twice, or returns to the cue.
 
     Args:
-        step: the scorer of one hop.
+        steps: the scorers of the first hop, and of the others.
         view: a view of a fitted index.
         channels: the weights of the channels.
         hops: the settings.
@@ -67,14 +67,15 @@ class MultihopScorer:
 
     def __init__(
         self,
-        step: Scorer,
+        steps: tuple[Scorer, Scorer],
         view: View,
         channels: Channels,
         hops: Hops,
         recognise: bool = True,
     ) -> None:
         assert view.associative is not None
-        self._step, self._view, self._index, self._channels = step, view, view.associative, channels
+        (self._first, self._step), self._channels = steps, channels
+        self._view, self._index = view, view.associative
         self._hops, self._recognise = hops, recognise
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
@@ -82,7 +83,7 @@ class MultihopScorer:
         assert k is not None, "several hops need a k"
         hops = self._hops
         start, begun = _begin(cues, self._index, self._recognise and hops.snap)
-        reached = [_one_hop(begun, self._step.score(start, max(k, hops.fan_out), allowed))]
+        reached = [_one_hop(begun, self._first.score(start, max(k, hops.fan_out), allowed))]
         if hops.snap:
             for _ in range(hops.count - 1):
                 onward = best_ends(reached[-1], hops.beam)

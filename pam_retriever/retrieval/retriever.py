@@ -63,7 +63,7 @@ class Retriever:
             self._hears = words
             self._scorer = self._around(MixtureScorer(view, feedback, settings.min_score, without, self._times))
             return
-        if stored and view.predictor is None and _follows_mentions(settings, view):
+        if stored and view.predictor is None and settings.hops.count == 1 and _follows_mentions(settings, view):
             from pam_retriever.retrieval.first_mentions import InTurnScorer
             from pam_retriever.retrieval.linked import LinkScorer
             from pam_retriever.retrieval.mentioned import MentionScorer
@@ -88,7 +88,8 @@ class Retriever:
 
             # a calibrated step has the probabilities of recall; the path has the scores of the plain channels
             channels = MODES["association"] if calibrated else self._channels
-            step = MultihopScorer(step, view, channels, settings.hops, settings.mode != "hybrid")
+            later = self._around(self._one_hop(lexicon, words, calibrated, False))
+            step = MultihopScorer((step, later), view, channels, settings.hops, settings.mode != "hybrid")
         self._scorer = step
 
     def _around(self, scorer: Scorer) -> Scorer:
@@ -180,7 +181,7 @@ def _needs_no_fit(settings: RecallSettings, words: bool, view: View) -> bool:
 
 def _follows_mentions(settings: RecallSettings, view: View) -> bool:
     """Whether mentions answer for a stored memory: before ``fit`` for any, after it for one without experience."""
-    plain = settings.mode == "association" and settings.hops.count == 1 and settings.channels is None
+    plain = settings.mode == "association" and settings.channels is None
     # a mention has no direction
     return plain and settings.direction is None and view.database.mentions.known
 
