@@ -8,6 +8,7 @@ from datetime import datetime
 import numpy as np
 import pytest
 
+from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.timewords.reader import read_question, read_text
 from pam_retriever.timewords.scores import TimePrior, time_scores
 
@@ -116,3 +117,40 @@ def test_a_time_that_depends_on_now_counts_less():
     times = np.array([week.start.timestamp(), *[0.0] * 20])
     same = time_scores([replace(week, relative=False)], times)
     assert time_scores([week], times) == pytest.approx(same * TimePrior().relative)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "1:56 pm on 8 May, 2023",
+        "1:56 pm, 8 May 2023",
+        "8 May, 2023, 1:56 pm",
+        "May 8th 2023 at 1:56 PM",
+        "2023/05/08 (Mon) 13:56",
+        "2023-05-08 13:56:00",
+        "08.05.2023, 13:56 Uhr",
+        "8 mai 2023, 13h56",
+        "8 de mayo de 2023, 13:56",
+        "Monday, 8 May 2023, 13:56",
+    ],
+)
+def test_heads_of_sessions_are_times(head):
+    assert read_text(head, SUNDAY)[0].start.isoformat() == "2023-05-08T13:56:00+00:00"
+
+
+def test_a_year_too_late_is_taken_for_the_year_before():
+    random = np.random.default_rng(0)
+    index = PredictiveAssociativeIndex(dim=16)
+    said = [datetime(2022, 12, 1 + at) if at < 4 else datetime(2023, 1 + at % 8, at) for at in range(28)]
+    texts = [f"talk number {at}" for at in range(27)] + ["we will move in November 2023"]
+    vectors = random.standard_normal((28, 16)).astype(np.float32)
+    index.add(vectors, [str(at) for at in range(28)], texts, timestamps=said)
+
+    def times(question):
+        hits = index.recall(vectors[5], text=question, k=28, now=datetime(2023, 8, 20), explain=True)
+        return {(one.expression, one.meaning) for hit in hits for one in hit.times if one.source == "question"}
+
+    assert times("What did we do in December 2023?") == {("December 2023", "2022-12-01 to 2022-12-31")}
+    assert times("What will we do in November 2023?") == {("November 2023", "2023-11-01 to 2023-11-30")}
+    assert not times("What did we do in December 2026?")  # two years before it is none, too
+    assert not index.recall(when="December 2023").ids  # a filter means what it says

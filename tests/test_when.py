@@ -13,6 +13,7 @@ from conftest import QUICK
 
 from pam_retriever import PredictiveAssociativeIndex, Trajectory
 from pam_retriever.errors import InvalidInput, MissingExtra, ReadOnlyIndex
+from pam_retriever.retrieval.hybrid import TIME
 from pam_retriever.store.repair import repair
 from pam_retriever.timewords import dates
 from pam_retriever.timewords.periods import Period
@@ -237,7 +238,7 @@ def test_the_bonus_is_that_of_the_scores_that_were_measured():
     start, end = datetime(2023, 3, 1, tzinfo=UTC), datetime(2023, 4, 1, tzinfo=UTC)
     times = np.array([day.timestamp() for day in DAYS])
     named = Named.of([read_text(text, day) for text, day in zip(TEXTS, DAYS, strict=True)])
-    expected = 0.4 * time_scores([Period(start, end, "", (0, 0), "month")], times, named)
+    expected = TIME * time_scores([Period(start, end, "", (0, 0), "month")], times, named)
     before = {hit.id: hit.score for hit in plain.recall(QUESTION, text=question, k=N)}
     after = {hit.id: hit.score for hit in timed.recall(QUESTION, text=question, k=N, now=NOW)}
     gain = np.array([after[id] - before[id] for id in IDS])

@@ -31,7 +31,7 @@ from pam_retriever.types import Float32, Int64
 # A label is a string in the metadata that the query contains, for example the name of the speaker.
 LEXICAL, LABEL = 0.5, 0.15
 MENTIONS = 1.6  # weight of mentions, chosen on half of the questions of three sets (benchmarks/real/documents.py)
-TIME = 0.7  # weight of the times in a question, added to the others, which end near 1 (benchmarks/priors/fit_times.py)
+TIME = 0.6  # weight of the times in a question, added to the others, which end near 1 (benchmarks/priors/fit_times.py)
 SMOOTHING = 0.3  # weight of the mean score of the neighbours
 WINDOW = 2  # largest distance to a neighbour in positions, for scores and for words
 SOURCES = ("words", "labels", "similarity", "association", "mentions", "neighbours", "times")
@@ -43,7 +43,7 @@ CANDIDATES = FOR_WORDS  # number of candidates per source, and at least the numb
 class HybridScorer:
     """The best memories for queries with a vector and a text.
 
-    Scores lie in [-1, 1]; the times in a question add at most 0.75.
+    Scores lie in [-1, 1]; the times in a question add at most 0.65.
 
     Args:
         view: a view of an index, which is fitted if ``channels`` use association.

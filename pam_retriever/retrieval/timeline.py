@@ -18,13 +18,14 @@ from pam_retriever.retrieval.anchors import Told, may_have_anchor, read_anchor
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.store.database import Database
 from pam_retriever.store.times import EPOCH, StoredTimes
-from pam_retriever.timewords.periods import OPEN_END, OPEN_START, Period, When
+from pam_retriever.timewords.periods import OPEN_END, OPEN_START, Period, When, year_earlier
 from pam_retriever.timewords.scores import TextPeriods, time_scores
 from pam_retriever.types import Bools, Float32, Int64, NamedTime, Time, Times
 from pam_retriever.validation import check_finite
 
 log = logging.getLogger(__name__)
 Interval = When | tuple[float | None, float | None]  # of dates, or of numbers
+YEAR = 366 * 86_400.0  # seconds
 NOTICED = 0.01  # a smaller score is not reported as evidence
 
 
@@ -59,6 +60,7 @@ class Known:
     Attributes:
         version: the version of memories and times.
         stored: the memories with dates.
+        last: the latest date.
         read: the memories whose texts were parsed.
         named: the periods that these texts contain, by row.
         placed: the named periods, by position in ``read``.
@@ -66,6 +68,7 @@ class Known:
 
     version: tuple[int, int]
     stored: StoredTimes
+    last: float
     read: StoredTimes
     named: TextPeriods
     placed: TextPeriods
@@ -97,7 +100,15 @@ class Timeline:
             told = self._told()
             anchored = None if told is None else read_anchor(text, self._lexicon, told, visible)
             return [] if anchored is None else [anchored]
-        return periods
+        return [self._meant(period) for period in periods]
+
+    def _meant(self, period: Period) -> Period:
+        """Returns the period of the year before for one after all memories, which no text names: a slip of the year."""
+        last, start, end = self._now().last, period.start.timestamp(), period.end.timestamp()
+        told = self._told() if not period.relative and last < start <= last + YEAR else None
+        if told is None or ((told.named.start >= start) & (told.named.end <= end)).any():
+            return period
+        return year_earlier(period)
 
     def hear(self, periods: Sequence[Period], visible: Rows | None = None) -> Heard | None:
         """Returns the evidence of periods for the memories; None for no evidence.
@@ -178,8 +189,9 @@ class Timeline:
             with self._building:
                 stored = table.all() if table.kind() == "dates" else _nothing()
                 none = TextPeriods.of([])
-                old = known or Known(version, stored, _nothing(), none, none)
-                self._known = known = replace(old, version=version, stored=stored)
+                last = float(stored.times.max(initial=-np.inf))
+                old = known or Known(version, stored, last, _nothing(), none, none)
+                self._known = known = replace(old, version=version, stored=stored, last=last)
         return known
 
     def _with_texts(self, known: Known) -> Known:

@@ -62,7 +62,7 @@ class TimePrior:
     days_after: float = 5.0
     in_text: float = 1.0
     named: float = 0.07
-    relative: float = 0.57
+    relative: float = 0.67
 
     def __post_init__(self) -> None:
         shares = (self.told_after, self.relative)
