@@ -226,12 +226,12 @@ def evaluate_rankings(
     return Evaluation({name: interval(value, seed) for name, value in values.items()}, values)
 
 
-def interval(values: Float64, seed: int = 0, draws: int = DRAWS) -> Interval:
+def interval(values: Float64, seed: int = 0) -> Interval:
     """Returns the mean of values (Q,) and its 95 % bootstrap interval over questions (Efron 1979)."""
     random = np.random.default_rng(seed)
     count = len(values)
     at_once = max(DRAWN_AT_ONCE // count, 1)
-    sizes = [min(at_once, draws - start) for start in range(0, draws, at_once)]
+    sizes = [min(at_once, DRAWS - start) for start in range(0, DRAWS, at_once)]
     means = np.concatenate([values[random.integers(0, count, (size, count))].mean(axis=1) for size in sizes])
     low, high = np.quantile(means, [(1 - SHARE) / 2, (1 + SHARE) / 2])
     return Interval(float(values.mean()), float(low), float(high))

@@ -17,7 +17,7 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.mentions.finder import find
 from pam_retriever.mentions.folding import TOKENIZER, fold, spans, words
 from pam_retriever.mentions.graph import MentionGraph, MentionRules
-from pam_retriever.mentions.links import LinkRules, is_link, is_phrase, number_of, phrase_number
+from pam_retriever.mentions.links import LinkRules, is_phrase, number_of, phrase_number
 from pam_retriever.mentions.names import MOST_NAMES, Name, NameRules, phrase_of
 from pam_retriever.mentions.phrases import capitalised
 from pam_retriever.mentions.store import TABLES, SQLiteMentions, beginnings
@@ -243,15 +243,15 @@ def test_links_point_to_what_they_name(text: str, metadata: dict[str, object]) -
     links = {link.number: link for link in rules.links_of(text, {"path": "notes/a.md"})}
     hit = set(links) & rules.keys_of("target-1", metadata)
     assert hit
-    assert all(0 <= links[one].start < links[one].end <= len(text) and is_link(one) for one in hit)
+    assert all(0 <= links[one].start < links[one].end <= len(text) and one < 0 and not is_phrase(one) for one in hit)
     assert not set(links) & rules.keys_of("other", {"path": "notes/c.md", "url": "http://example.org/c"})
 
 
 def test_numbers_tell_links_and_phrases_apart() -> None:
     """The number of a name shows whether it belongs to a link or to a phrase."""
     for key in ("", "a", "notes/b.md", "\ud800"):
-        assert is_link(number_of(key)) and not is_phrase(number_of(key))
-        assert is_phrase(phrase_number(key)) and not is_link(phrase_number(key))
+        assert number_of(key) < 0 and not is_phrase(number_of(key))
+        assert is_phrase(phrase_number(key))
         assert number_of(key) >= -(2**63)
 
 

@@ -118,8 +118,6 @@ def test_values_are_added_up_by_pair(full):
     table = np.zeros((3, 6))
     np.add.at(table, (cue, row), value)
     np.testing.assert_allclose(pools.add_up(cue, row, value), table[pools.cue, pools.row], rtol=1e-5)
-    vectors, memories = random.random((3, 4)).astype(np.float32), random.random((6, 4)).astype(np.float32)
-    np.testing.assert_allclose(pools.dot(vectors, memories), (vectors @ memories.T)[pools.cue, pools.row], rtol=1e-5)
 
 
 def test_bm25_is_that_of_the_formula():

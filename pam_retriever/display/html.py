@@ -21,9 +21,9 @@ def text_of(value: str | None, most: int = LONGEST) -> str:
     return f'<span dir="auto">{escape(short)}</span>'
 
 
-def number(value: float | None, digits: int = 3) -> str:
+def number(value: float | None) -> str:
     """Returns a number as HTML; an empty string for None."""
-    return "" if value is None else f"{value:.{digits}f}"
+    return "" if value is None else f"{value:.3f}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:

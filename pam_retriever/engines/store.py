@@ -98,7 +98,6 @@ class EngineStore(Store):
 
     @property
     def observed(self) -> None:
-        """None: see ``space``."""
         return None
 
     @property
@@ -204,11 +203,6 @@ class EngineStore(Store):
 
     @repeated
     def erase_removed(self) -> tuple[list[str], list[str]]:
-        """Requests that the engine overwrites or drops removed rows.
-
-        Returns:
-            The overwritten places, and the places that may still hold removed data.
-        """
         return self._database.erase_removed()
 
     # ---- fit
@@ -218,7 +212,6 @@ class EngineStore(Store):
         return self.associative.keys(rows)[:, 2 * self.dim :]
 
     def begin_rebuild(self, learnt_to: int) -> Rebuild:
-        """Prepares the replacement of the keys by the keys of a training; see ``Store``."""
         return EngineRebuild(self, self._database, learnt_to)
 
     def use_model(self, learnt: Learnt, generation: int) -> None:
@@ -256,8 +249,6 @@ class EngineRebuild:
         self._made: Generation | None = None
 
     def prepare(self, learnt: Learnt) -> None:
-        """Computes the keys. The index may answer and change meanwhile."""
-
         def make() -> None:
             self._drop()
             self._made = self._database.begin_generation(self._store.dim + learnt.predictor.config.width)
@@ -269,7 +260,6 @@ class EngineRebuild:
         """Does nothing: the first process computes all keys, and the next call reads them."""
 
     def commit(self, learnt: Learnt, episodes: list[Episode]) -> None:
-        """Stores a finished training: episodes, weights and the generation of keys, in one transaction."""
         store, database, made = self._store, self._database, self._made
         assert made is not None, "prepare comes first"
         model, packed = weights.pack_predictor(learnt.predictor)

@@ -248,10 +248,10 @@ def fit_of(report: FitReport) -> Plain:
     }
 
 
-def fields_of(index: Explorable, looked_at: int = 200) -> list[str]:
+def fields_of(index: Explorable) -> list[str]:
     """Returns the metadata keys of the first memories whose values are short."""
     keys: dict[str, None] = {}
-    for record in index.find(limit=looked_at):
+    for record in index.find(limit=200):
         keys.update(
             (key, None) for key, value in record.metadata.items() if isinstance(value, str | int | float | bool)
         )

@@ -123,11 +123,6 @@ def phrase_number(phrase: str) -> int:
     return -1 - _digest("phrase", phrase)
 
 
-def is_link(number: int) -> bool:
-    """Whether a number belongs to a link's key."""
-    return number < -_HALF
-
-
 def is_phrase(number: int) -> bool:
     """Whether a number belongs to a shared phrase."""
     return -_HALF <= number < 0

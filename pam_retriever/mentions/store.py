@@ -1,6 +1,6 @@
 """The storage of names and mentions in SQLite.
 
-There are three kinds of numbers, distinguished by ``is_link`` and ``is_phrase`` of ``links``. The number of a name is
+There are three kinds of numbers, distinguished by their sign and by ``is_phrase`` of ``links``. The number of a name is
 positive; the table ``names`` has its words. The number of a link's key or of a shared phrase is negative. It is a hash
 of the string, so no table has to store it.
 """

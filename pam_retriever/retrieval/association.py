@@ -93,7 +93,6 @@ class AssociationScorer:
         self._without = [part for name in check_without(without, names) for part in SOURCES.get(name, ())]
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        """See ``Scorer``."""
         first = FirstMentions(self._mentions, cues, self._view.links, allowed)
         found = self._score(cues, k, allowed, first)
         if not self._by_confidence:

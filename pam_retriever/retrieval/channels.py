@@ -83,7 +83,6 @@ class DirectedChannelScorer:
         self._index = view.index_of(channels)
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        """See ``Scorer``."""
         channels, index, view = self._channels, self._index, self._view
         queries = query_vectors(channels, cues.looks, cues.completed, cues.predicted)
         total = totals(channels, cues.predicted, cues.looks.shape[1])[:, 0]

@@ -44,7 +44,6 @@ class DecayScorer:
         self._scorer, self._database, self._decay, self._min_score = scorer, database, decay, min_score
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        """See ``Scorer``."""
         pool = None if k is None else FIRST_POOL * k
         while True:
             plain = self._scorer.score(cues, pool, allowed)

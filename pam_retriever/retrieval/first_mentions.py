@@ -100,7 +100,6 @@ class InTurnScorer:
         self._first, self._then, self._min_score = first, then, min_score
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        """See ``Scorer``."""
         answers = zip(self._first.score(cues, k, allowed), self._then.score(cues, k, allowed), strict=True)
         return [_in_turn(one, other).best(k, self._min_score) for one, other in answers]
 

@@ -36,7 +36,6 @@ class LinkScorer:
         self._without = check_without(without, SOURCES if fill else SOURCES[:1])
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        """See ``Scorer``."""
         view = self._view
         cosine, near = view.similar.search(cues.looks, min(NEIGHBOURS, len(view.similar)), cues.among)
         own = np.where((cues.own < 0) & (cosine[:, 0] >= SAME), near[:, 0], cues.own) if near.shape[1] else cues.own

@@ -45,13 +45,11 @@ class Asked:
         self._best = max(float(self._bm25(found).max(initial=0)), 1e-9)
 
     def scores(self, rows: Int64) -> Float32:
-        """Returns (n,) cosine + LEXICAL * BM25, scaled to 1 for the best hit."""
         similarity = self._view.similar.keys(rows) @ self._looks
         scores: Float32 = similarity + np.float32(LEXICAL / self._best) * self._bm25(rows)
         return scores
 
     def holds(self, rows: Int64) -> Bools:
-        """Returns whether each of the texts holds each of the question's terms, (T, n)."""
         places = self._places(rows)
         held: Bools = self._held[:, places]
         return held
@@ -74,7 +72,6 @@ class Asked:
         return self._read.searchsorted(rows)
 
     def allowed(self, rows: Int64) -> Bools:
-        """Returns which rows (n,) may be found, and may lead to others."""
         return np.ones(len(rows), bool) if self._rows is None else holds(self._rows, rows)
 
 

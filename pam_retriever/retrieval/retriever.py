@@ -198,7 +198,6 @@ class FaithfulScorer:
         self._scorer, self._view = scorer, view
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        """See ``Scorer``."""
         view = self._view
         found: list[Candidates] = []
         for at, rows in enumerate(self._known(cues)):

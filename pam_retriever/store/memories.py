@@ -26,7 +26,7 @@ WRITES_KEPT = 1_000  # writes whose rows are recorded
 
 
 class SQLiteMemories:
-    """The memories of one index.
+    """The memories of one index; see ``store.database.Memories``.
 
     Args:
         connection: connection to the database.
@@ -47,7 +47,6 @@ class SQLiteMemories:
         return count
 
     def rows(self) -> Int64:
-        """All rows, sorted."""
         blocks, last = [np.empty(0, np.int64)], -1
         # one string for many rows: Python numbers take four times as long
         while found := self._connection.fetch(
@@ -59,14 +58,12 @@ class SQLiteMemories:
         return np.concatenate(blocks)
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """Returns id -> row, for the ids that are stored."""
         found = self._connection.fetch(
             "SELECT id, row FROM memories WHERE id IN (SELECT value FROM json_each(?))", [_listed(ids)]
         )
         return dict(found)
 
     def upsert(self, new: NewMemories, associations: Float32 | None) -> Int64:
-        """Stores memories and replaces those with the same id; returns their rows (n,)."""
         self._count_version()
         known = self.rows_of(new.ids)
         last = self._connection.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'memories'")[0][0]
@@ -122,7 +119,6 @@ class SQLiteMemories:
         return {record.id: record for record in self._records(found)}
 
     def find(self, where: Mapping[str, object], limit: int | None, offset: int = 0) -> list[Record]:
-        """Returns records whose metadata satisfy a filter, in the order of adding."""
         rows = None if selects_all(where) else json.dumps(self.rows_where(where).tolist())
         found = self._connection.fetch(
             "SELECT row, id, vector, text, metadata FROM memories JOIN vectors USING (row) "
@@ -138,7 +134,6 @@ class SQLiteMemories:
         return [_record(id, vector, text, metadata, times.get(row)) for row, id, vector, text, metadata in found]
 
     def contents(self, rows: Int64) -> dict[int, tuple[str, str | None, str]]:
-        """Returns row -> (id, text, metadata as JSON), for the rows that are stored."""
         found = self._connection.fetch(
             "SELECT row, id, text, metadata FROM memories WHERE row IN (SELECT value FROM json_each(?))",
             [str(rows.tolist())],  # the same as JSON
@@ -146,7 +141,6 @@ class SQLiteMemories:
         return {row: (id, text, metadata) for row, id, text, metadata in found}
 
     def rows_where(self, where: Mapping[str, object]) -> Int64:
-        """Returns the rows whose metadata satisfy a filter, sorted."""
         return self.metadata().matching(where, self._times.rows_of)
 
     def metadata(self) -> MetadataIndex:
@@ -191,7 +185,6 @@ class SQLiteMemories:
                 self._note_changed(rows.tolist())
 
     def written_since(self, version: int) -> Int64 | None:
-        """Returns the rows added or changed after a ``words_version``, sorted; None if some may have been removed."""
         behind = self.words_version - version
         if not behind:
             return np.empty(0, np.int64)
@@ -214,7 +207,6 @@ class SQLiteMemories:
     # ---- vectors
 
     def all_vectors(self, dim: int) -> tuple[Int64, Float32]:
-        """Returns all rows, sorted, and their vectors (n, dim)."""
         found = self._connection.fetch("SELECT row, vector FROM vectors ORDER BY row")
         return np.array([row for row, _ in found], np.int64), from_blobs([vector for _, vector in found], dim)
 
@@ -298,16 +290,13 @@ class SQLiteMemories:
 
     @property
     def last_row(self) -> int:
-        """The largest stored row, 0 if there is none."""
         last: int = self._connection.fetch("SELECT coalesce(max(row), 0) FROM memories")[0][0]
         return last
 
     def places(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
-        """Returns the rows whose "text" or "labels" hold a term, and the counts; see ``words``."""
         return words.places(self._connection.fetch, term, column, most)
 
     def lengths(self) -> tuple[Int64, Int64]:
-        """Returns the rows that have a text, and the length of each text in characters."""
         return words.lengths(self._connection.fetch)
 
 

@@ -225,7 +225,6 @@ class SQLiteStore(Store):
         return overwritten, remaining
 
     def begin_rebuild(self, learnt_to: int) -> Rebuild:
-        """Prepares the replacement of the keys by those of a training; see ``Store``."""
         return SQLiteRebuild(self, learnt_to)
 
     def codes_of(self, rows: Int64) -> Float32:

@@ -37,12 +37,10 @@ class SQLiteRebuild:
         self._whole: WritableAnnIndex | None = None
 
     def prepare(self, learnt: Learnt) -> None:
-        """Computes f of every memory, and builds an ANN index. This takes long."""
         width = self._store.dim + learnt.predictor.config.width
         self._whole = self._store.copies.built.over(self.rows, self._keys(learnt), width)
 
     def help_prepare(self, learnt: Learnt) -> None:
-        """Computes this process's share of the keys that the first process prepares: reads the same chunks."""
         keys = self._keys(learnt)
         for chunk in chunks(len(self.rows)):
             keys[chunk]
@@ -53,7 +51,6 @@ class SQLiteRebuild:
         return NewKeys(self.rows, vectors, learnt.associate_together, sample=learnt.associate)
 
     def commit(self, learnt: Learnt, episodes: list[Episode]) -> None:
-        """Stores a finished training: episodes, weights and association vectors, in one transaction."""
         store, whole, width = self._store, self._whole, self._store.dim + learnt.predictor.config.width
         store.follow_database()
         database = store.database

@@ -101,7 +101,6 @@ class MilvusKeys:
         return (unit(keys) if self._field == "vector" else keys)[place]
 
     def search(self, queries: Float32, k: int, allowed: Rows | None = None) -> tuple[Float32, Int64]:
-        """Returns the ``k`` best rows of each query; see ``AnnIndex``."""
         k = min(k, len(self))
         if not isinstance(allowed, MilvusSelected):
             if k <= MOST and (allowed is None or 0 < len(allowed) <= LISTED):

@@ -101,7 +101,6 @@ class PostgresKeys:
         return (unit(keys) if column.cosine else keys)[place]
 
     def search(self, queries: Float32, k: int, allowed: Rows | None = None) -> tuple[Float32, Int64]:
-        """Returns the ``k`` best rows of each query; see ``AnnIndex``."""
         if allowed is not None and isinstance(allowed, np.ndarray) and not len(allowed):
             return np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
         most = min(k, len(self), *([len(allowed)] if isinstance(allowed, np.ndarray) else []))

@@ -135,19 +135,3 @@ class Pools:
     def grid(self, values: Float32) -> Float32:
         """Returns the value (P,) of each pair, from (Q, size)."""
         return values.reshape(-1) if self.is_full else values[self.cue, self.row]
-
-    def dot(self, cues: Float32, memories: Float32) -> Float32:
-        """Returns inner products (P,) of cues (Q, dim) and memories (size, dim)."""
-        if self.is_full or len(self.starts) > 1:
-            return self.grid(cues @ memories.T) if self.is_full else _pairwise(cues, memories, self)
-        product: Float32 = memories[self.row] @ cues[0]
-        return product
-
-
-def _pairwise(cues: Float32, memories: Float32, pools: Pools) -> Float32:
-    ends = [*pools.starts[1:].tolist(), len(pools)]
-    parts = [
-        memories[pools.row[start:end]] @ cues[at]
-        for at, (start, end) in enumerate(zip(pools.starts.tolist(), ends, strict=True))
-    ]
-    return np.concatenate(parts)

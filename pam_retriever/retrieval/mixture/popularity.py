@@ -18,14 +18,13 @@ class Popularity:
 
     Args:
         log: past requests.
-        half_lives: in requests; recent frequency halves the weight of a use per half-life.
     """
 
-    name = "popularity"
+    name, features = "popularity", ("popularity", "recency_100", "recency_500")
+    HALF_LIVES = (100, 500)  # in requests; recent frequency halves the weight of a use per half-life
 
-    def __init__(self, log: RequestLog, half_lives: Sequence[int] = (100, 500)) -> None:
-        self._log, self._half_lives = log, half_lives
-        self.features = ("popularity", *(f"recency_{life}" for life in half_lives))
+    def __init__(self, log: RequestLog) -> None:
+        self._log = log
         self._through = 0
         self._counts = [np.zeros(log.size) for _ in self.features]  # of all uses, and with decay
         self._last: tuple[tuple[int, int], Float32] | None = None
@@ -50,7 +49,7 @@ class Popularity:
         self._follow()
         ever, *recent = self._counts
         columns = [np.log1p(np.maximum(ever, 0))]
-        for life, faded in zip(self._half_lives, recent, strict=True):
+        for life, faded in zip(self.HALF_LIVES, recent, strict=True):
             share = 0.5 ** (1 / life)
             columns.append(log_share(faded * ((1 - share) / max(1 - share**n, 1e-9))))
         found: Float32 = np.stack(columns, axis=1).astype(np.float32)
@@ -66,7 +65,7 @@ class Popularity:
         new = np.arange(self._through, n)
         place, rows, weights = self._log.popular.expand(new)
         age = n - 1 - new[place]
-        for counts, life in zip(self._counts, (np.inf, *self._half_lives), strict=True):
+        for counts, life in zip(self._counts, (np.inf, *self.HALF_LIVES), strict=True):
             counts *= 0.5 ** ((n - self._through) / life)
             np.add.at(counts, rows, weights * 0.5 ** (age / life))
         self._through = n

@@ -55,7 +55,6 @@ class MixtureScorer:
             self._mixture = replace(self._mixture, weights=weights, room=UNUSED not in without)
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        """See ``Scorer``."""
         with self._feedback_evidence.turn:
             return self._score(cues, k, allowed)
 

@@ -109,9 +109,7 @@ class Experienced:
         return CooccurrenceGraph(self.rows[at], self.trajectory[at], self.position[at])
 
 
-def fit_next(
-    experienced: Experienced, seed: int = 0, prior: NextMixture | None = None
-) -> tuple[NextMixture, int, Validation]:
+def fit_next(experienced: Experienced, seed: int = 0) -> tuple[NextMixture, int, Validation]:
     """Fits the weights of next-step recall; returns them, the number of questions, and the results.
 
     The questions are the newest fifth of the steps, up to half of a short experience: whole trajectories, or the end of
@@ -121,9 +119,8 @@ def fit_next(
     Args:
         experienced: all of it.
         seed: the seed of the random draws.
-        prior: weights to stay near; None for the weights that come with the library.
     """
-    prior = prior or NextMixture.prior()
+    prior = NextMixture.prior()
     asked = held_out(experienced, seed)
     if asked is None:
         return prior, 0, Validation()

@@ -90,10 +90,10 @@ def total(found: Found, queries: int) -> Float64:
     return np.bincount(found[0], found[2], queries).astype(np.float64)
 
 
-def shares(found: Found, queries: int, prior: float = 0.0) -> Found:
-    """Returns the values divided by the sum of the question plus ``prior``."""
+def shares(found: Found, queries: int) -> Found:
+    """Returns the values divided by the sum of the question."""
     query, row, value = found
-    of_query = np.maximum(total(found, queries) + prior, 1e-9)
+    of_query = np.maximum(total(found, queries), 1e-9)
     return query, row, (value / of_query[query]).astype(np.float32)
 
 
