@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from pam_retriever.arrays import is_number
 from pam_retriever.errors import InvalidInput
-from pam_retriever.filters import ENCODER, to_json
+from pam_retriever.filters.stored import ENCODER, to_json
 from pam_retriever.limits import (
     MAX_ID_BYTES,
     MAX_LENGTH,

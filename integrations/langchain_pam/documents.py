@@ -16,7 +16,8 @@ from langchain_core.documents import Document
 from pam_retriever import FitConfig, Hit, InvalidInput, PredictiveAssociativeIndex, Record
 from pam_retriever.adapters.recalling import HandedOn, refuse
 from pam_retriever.errors import shortened
-from pam_retriever.filters import key_path, to_json
+from pam_retriever.filters.conditions import key_path
+from pam_retriever.filters.stored import to_json
 from pam_retriever.index import learning
 from pam_retriever.store.metadata_columns import at_path
 from pam_retriever.types import Metadata

@@ -29,7 +29,7 @@ from langgraph.store.base import (
 
 from pam_retriever import InvalidInput
 from pam_retriever.embedding import Embedder
-from pam_retriever.filters import UNSTORABLE, plain_value, to_json
+from pam_retriever.filters.stored import UNSTORABLE, plain_value, to_json
 from pam_retriever.limits import MAX_ID_BYTES, MAX_TEXT_BYTES
 from pam_retriever.types import Float32
 from pam_retriever.validation import check_flag, check_size, check_vectors

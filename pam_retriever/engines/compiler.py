@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pam_retriever.errors import InvalidInput
-from pam_retriever.filters import (
+from pam_retriever.filters.conditions import (
     All,
     Among,
     Compares,

@@ -17,7 +17,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from pam_retriever.engines.mentions import EngineMentions, Readable
-from pam_retriever.filters import Condition, read_filter, to_json
+from pam_retriever.filters import read_filter
+from pam_retriever.filters.conditions import Condition
+from pam_retriever.filters.stored import to_json
 from pam_retriever.store.columns import from_json
 from pam_retriever.store.kept_mentions import KeptMentions
 from pam_retriever.store.metadata_index import with_times

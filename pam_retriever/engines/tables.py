@@ -10,7 +10,7 @@ from typing import Protocol
 from pam_retriever.ann import AnnIndex
 from pam_retriever.engines.base import EngineMemories, EngineTrajectories, Generation, State
 from pam_retriever.engines.kept import Documents, Kept
-from pam_retriever.filters import to_json
+from pam_retriever.filters.stored import to_json
 from pam_retriever.store.columns import checksum, to_blobs
 from pam_retriever.store.database import Settings
 from pam_retriever.store.sqlite_database import SQLiteDatabase

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.experience.dates import read_timestamp
-from pam_retriever.filters import to_json
+from pam_retriever.filters.stored import to_json
 from pam_retriever.limits import MAX_ID_BYTES, MAX_SALIENCE
 from pam_retriever.types import Float32, Time, Trajectory
 from pam_retriever.validation import check_id, check_vectors, read_list

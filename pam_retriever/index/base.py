@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 from pam_retriever.embedding import Embedder
 from pam_retriever.errors import InvalidInput, PAMError
-from pam_retriever.filters import to_json
+from pam_retriever.filters.stored import to_json
 from pam_retriever.index.background import BackgroundFits
 from pam_retriever.index.open_tenants import OpenTenants
 from pam_retriever.model.forward import PredictorWeights

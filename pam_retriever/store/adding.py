@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from pam_retriever.embedding import Embedder, embed_texts
 from pam_retriever.errors import InvalidInput, UnknownId
-from pam_retriever.filters import to_json
+from pam_retriever.filters.stored import to_json
 from pam_retriever.store.appending import NewStep
 from pam_retriever.store.base import Store
 from pam_retriever.store.space import is_observed, no_encoder

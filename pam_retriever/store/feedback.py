@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pam_retriever.experience.feedback import Feedback, NewFeedback, PastRequests
-from pam_retriever.filters import read_filter, to_json
+from pam_retriever.filters import read_filter
+from pam_retriever.filters.stored import to_json
 from pam_retriever.store.columns import checksum, from_blobs, from_json, to_blobs
 from pam_retriever.store.connection import Connection
 from pam_retriever.store.metadata_index import Segment

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pam_retriever.filters import to_json
+from pam_retriever.filters.stored import to_json
 from pam_retriever.mentions.names import NameRules, Naming
 from pam_retriever.mentions.store import SQLiteMentions
 from pam_retriever.store.settings import SQLiteSettings

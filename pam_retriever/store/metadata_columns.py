@@ -16,7 +16,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pam_retriever.filters import Kind, as_number, to_json
+from pam_retriever.filters.conditions import Kind
+from pam_retriever.filters.stored import as_number, to_json
 from pam_retriever.types import Int64
 
 Int32 = npt.NDArray[np.int32]

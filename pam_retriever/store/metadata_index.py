@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pam_retriever.errors import IndexFormatError, InvalidInput
-from pam_retriever.filters import (
-    TIME,
+from pam_retriever.filters import TIME, read_filter
+from pam_retriever.filters.conditions import (
     All,
     Among,
     Compares,
@@ -29,7 +29,6 @@ from pam_retriever.filters import (
     Test,
     Timed,
     key_path,
-    read_filter,
 )
 from pam_retriever.store.columns import from_json
 from pam_retriever.store.metadata_columns import Column, ColumnBuilder, Int32, entry_at, merged

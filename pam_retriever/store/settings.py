@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 
 from pam_retriever.errors import IndexFormatError
-from pam_retriever.filters import to_json
+from pam_retriever.filters.stored import to_json
 from pam_retriever.store.changes import ENCODERS, PUT_SETTING
 from pam_retriever.store.columns import from_json
 from pam_retriever.store.connection import Connection

@@ -12,7 +12,7 @@ import numpy as np
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.experience.dates import read_timestamp
-from pam_retriever.filters import Timed
+from pam_retriever.filters.conditions import Timed
 from pam_retriever.store.connection import Connection
 from pam_retriever.store.settings import SQLiteSettings
 from pam_retriever.types import Int64, Time, Times

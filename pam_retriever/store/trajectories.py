@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pam_retriever.filters import key_path, to_json
+from pam_retriever.filters.conditions import key_path
+from pam_retriever.filters.stored import to_json
 from pam_retriever.store.connection import Connection
 from pam_retriever.store.database import End, Grouped, Step, Steps
 from pam_retriever.store.listing import Listed, to_meetings, to_records, to_steps

@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pam_retriever.engines.compiler import Compiler, Path
-from pam_retriever.filters import Kind, Symbol, Value, to_json
+from pam_retriever.filters.conditions import Kind, Symbol, Value
+from pam_retriever.filters.stored import to_json
 from pam_retriever.types import Int64
 
 MOST_TAGS = 4_000  # per memory; Milvus allows 4,096 in an array

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pymilvus import DataType
 
 from pam_retriever.engines.milvus.client import Connection, Row, quoted, text
-from pam_retriever.filters import to_json
+from pam_retriever.filters.stored import to_json
 from pam_retriever.store.columns import from_json
 
 OF_GENERATION = ("model", "forgotten")

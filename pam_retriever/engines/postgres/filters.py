@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pam_retriever.engines.compiler import Compiler, Path
-from pam_retriever.filters import Kind, Value, to_json
+from pam_retriever.filters.conditions import Kind, Value
+from pam_retriever.filters.stored import to_json
 from pam_retriever.types import Int64
 
 EXACT = 2**53

@@ -13,7 +13,7 @@ from pam_retriever.engines.postgres.keys import Selected
 from pam_retriever.engines.postgres.vectors import pack, unpack
 from pam_retriever.engines.words import WordCounter
 from pam_retriever.errors import InvalidInput
-from pam_retriever.filters import key_path
+from pam_retriever.filters.conditions import key_path
 from pam_retriever.model.keys import make_keys
 from pam_retriever.store.columns import number_rows
 from pam_retriever.store.storing import NewMemories

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pam_retriever.engines.kept import Document
 from pam_retriever.engines.postgres.connection import Connections
-from pam_retriever.filters import to_json
+from pam_retriever.filters.stored import to_json
 from pam_retriever.store.columns import from_json
 
 

@@ -21,12 +21,9 @@ same. Dates and times are stored, and compared, as ISO 8601 strings.
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from enum import Enum
 from typing import Any, Literal
@@ -35,121 +32,29 @@ from uuid import UUID
 import numpy as np
 
 from pam_retriever.errors import InvalidInput
+from pam_retriever.filters.conditions import (
+    All,
+    Among,
+    Compares,
+    Condition,
+    Has,
+    HasEntry,
+    HasPart,
+    IsNone,
+    Kind,
+    Not,
+    Some,
+    Symbol,
+    Timed,
+    Value,
+)
+from pam_retriever.filters.stored import UNSTORABLE, as_number, plain_value, to_json
 from pam_retriever.limits import MAX_FILTER_DEPTH, MAX_FILTER_TESTS
-from pam_retriever.types import Int64
-
-Kind = Literal["number", "text", "nested"]
-Symbol = Literal[">", ">=", "<", "<="]
-Value = str | int | float
-"""The form of a value for comparisons: a bool as 0 or 1, a list or a dict as its JSON."""
 
 COMPARISONS: dict[str, Symbol] = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 OPERATORS = ("$eq", *COMPARISONS, "$ne", "$in", "$nin", "$exists", "$contains")
 TIME, DAY = "$time", 86_400.0
 COMBINERS = ("$and", "$or", "$not")
-UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # NUL, and a lone surrogate
-
-
-# ---- conditions
-
-
-@dataclass(frozen=True)
-class All:
-    """Every part holds. Without parts it is true."""
-
-    parts: tuple[Condition, ...]
-
-
-@dataclass(frozen=True)
-class Some:
-    """At least one part holds."""
-
-    parts: tuple[Condition, ...]
-
-
-@dataclass(frozen=True)
-class Not:
-    """The part does not hold."""
-
-    part: Condition
-
-
-@dataclass(frozen=True)
-class Has:
-    """The key exists."""
-
-    key: str
-
-
-@dataclass(frozen=True)
-class IsNone:
-    """The value is stored as None."""
-
-    key: str
-
-
-@dataclass(frozen=True)
-class Among:
-    """The value has this kind, and is one of ``values``."""
-
-    key: str
-    kind: Kind
-    values: tuple[Value, ...]
-
-
-@dataclass(frozen=True)
-class Compares:
-    """The value has this kind, and the comparison ``symbol`` with the operand is true."""
-
-    key: str
-    kind: Kind
-    symbol: Symbol
-    value: Value
-
-
-@dataclass(frozen=True)
-class HasEntry:
-    """The value is a list with this entry."""
-
-    key: str
-    kind: Kind
-    value: Value
-
-
-@dataclass(frozen=True)
-class HasPart:
-    """The value is a string that contains this part."""
-
-    key: str
-    value: str
-
-
-@dataclass(frozen=True)
-class Timed:
-    """The memory has a time with ``start`` <= time < ``end``; ``kind`` None takes dates and numbers."""
-
-    start: float
-    end: float
-    kind: Literal["dates", "numbers"] | None
-
-
-@dataclass(frozen=True, eq=False)
-class Listed:
-    """The memory is in one of these rows (n,): replaces ``Timed`` after its times were looked up."""
-
-    rows: Int64
-
-
-Test = Has | IsNone | Among | Compares | HasEntry | HasPart
-Condition = All | Some | Not | Test | Timed | Listed
-
-
-def key_path(key: str) -> tuple[str, ...]:
-    """Returns the path of a key, for memories without an entry of this name."""
-    return tuple(key.split("."))
-
-
-# ---- parsing
 
 
 def read_filter(where: Mapping[str, Any]) -> Condition:
@@ -325,18 +230,6 @@ def _comparable(operand: Any, equality: bool) -> tuple[Kind, Value]:
     )
 
 
-def as_number(value: float) -> int | float:
-    """Returns the form of a number for comparisons: a bool as 0 or 1, an integer of more than 64 bits as a float."""
-    if not isinstance(value, int):
-        return value
-    if -(2**63) < value < 2**63:
-        return int(value)
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-
-
 def _nested_json(operand: Any) -> str:
     """Returns a list or a dict as stored JSON."""
     try:
@@ -360,41 +253,3 @@ def _storable(text: str) -> str:
 
 def _refuse_operator(operator: Any, known: tuple[str, ...]) -> None:
     raise InvalidInput(f"Got the filter operator {operator!r}.", f"one of {', '.join(known)}", "Check its spelling.")
-
-
-# ---- the stored form of metadata
-
-
-def to_json(value: Any) -> str:
-    """Returns the only JSON form in which metadata are stored and compared.
-
-    Dates and times become ISO 8601 strings (a time with an offset in UTC, so that strings sort as times do), a UUID its
-    string, an Enum its value, a NumPy scalar the Python number.
-
-    Raises:
-        ValueError: the value is NaN or infinite.
-        TypeError: JSON cannot hold the value.
-    """
-    return ENCODER.encode(value)
-
-
-def plain_value(value: Any) -> Any:
-    """Converts a value without a JSON form to a string or a number.
-
-    Raises:
-        TypeError: there is no such conversion.
-    """
-    if isinstance(value, datetime):
-        return (value if value.tzinfo is None else value.astimezone(timezone.utc)).isoformat()
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, UUID):
-        return str(value)
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{type(value).__name__} is not a value that JSON can hold")
-
-
-ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=plain_value)

@@ -1,0 +1,62 @@
+"""The stored form of metadata: JSON, in which values are compared."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from datetime import date, datetime, timezone
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # NUL, and a lone surrogate
+
+
+def to_json(value: Any) -> str:
+    """Returns the only JSON form in which metadata are stored and compared.
+
+    Dates and times become ISO 8601 strings (a time with an offset in UTC, so that strings sort as times do), a UUID its
+    string, an Enum its value, a NumPy scalar the Python number.
+
+    Raises:
+        ValueError: the value is NaN or infinite.
+        TypeError: JSON cannot hold the value.
+    """
+    return ENCODER.encode(value)
+
+
+def plain_value(value: Any) -> Any:
+    """Converts a value without a JSON form to a string or a number.
+
+    Raises:
+        TypeError: there is no such conversion.
+    """
+    if isinstance(value, datetime):
+        return (value if value.tzinfo is None else value.astimezone(timezone.utc)).isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is not a value that JSON can hold")
+
+
+ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=plain_value)
+
+
+def as_number(value: float) -> int | float:
+    """Returns the form of a number for comparisons: a bool as 0 or 1, an integer of more than 64 bits as a float."""
+    if not isinstance(value, int):
+        return value
+    if -(2**63) < value < 2**63:
+        return int(value)
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
