@@ -318,16 +318,18 @@ def period(start, end):
 class TestScores:
     july = period(datetime(2023, 7, 1), datetime(2023, 8, 1))
 
-    def test_inside_is_above_after_is_above_before(self):
-        times = np.array([seconds(2023, 7, 5), seconds(2023, 8, 2), seconds(2023, 8, 20), seconds(2023, 6, 30), np.nan])
-        scores = time_scores([self.july], np.concatenate([times, np.full(95, seconds(2022, 1, 1))]))
+    def test_inside_is_above_near_is_above_far(self):
+        near = [seconds(2023, 8, 2), seconds(2023, 8, 20), seconds(2023, 6, 29), seconds(2023, 6, 11)]
+        times = np.array([seconds(2023, 7, 5), *near, np.nan, *[seconds(2022, 1, 1)] * 94])
+        scores = time_scores([self.july], times)
         assert scores[0] > scores[1] > scores[2] > 0
-        assert not scores[3:].any()
+        assert scores[0] > scores[3] > scores[4] > 0
+        assert not scores[5:].any()
 
     def test_a_text_that_names_the_period_counts(self):
         times = np.full(50, seconds(2024, 1, 1))
         texts = TextPeriods.of([[], [self.july], [period(datetime(2023, 1, 1), datetime(2024, 1, 1))], *[[]] * 47])
-        scores = time_scores([self.july], times, texts, TimePrior(told_after=0))
+        scores = time_scores([self.july], times, texts, TimePrior(beside=0))
         assert scores[1] > scores[2] > 0
         assert scores[0] == 0
         assert scores[2] / scores[1] == pytest.approx(31 / 365)
@@ -365,8 +367,8 @@ class TestScores:
             own = 0.0
             if start <= at < end:
                 own = 1.0
-            elif at >= end:
-                own = 0.6 * np.exp(-(at - end) / 86400 / 3)
+            elif min(at - start, end - at) > -30 * 86400:
+                own = 0.6 * np.exp(-max(start - at, at - end) / 86400 / 3)
             named = max(
                 [
                     0.9 * max(0.0, min(3600 * (s + length), end) - max(3600 * s, start)) / (3600 * length)
@@ -388,7 +390,7 @@ class TestScores:
         assert scores[0] > 0
         assert scores[0] > scores[1]
 
-    @pytest.mark.parametrize("wrong", [{"told_after": 2}, {"days_after": 0}, {"in_text": -1}, {"named": -1}])
+    @pytest.mark.parametrize("wrong", [{"beside": 2}, {"days": 0}, {"in_text": -1}, {"named": -1}])
     def test_a_prior_that_makes_no_sense_is_refused(self, wrong):
         with pytest.raises(InvalidInput):
             TimePrior(**wrong)

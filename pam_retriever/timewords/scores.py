@@ -14,6 +14,7 @@ from pam_retriever.timewords.periods import Period
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
 DAY_SECONDS = 86400.0
+FAR = 10  # beyond this many ``TimePrior.days`` a score is 0
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,13 @@ class TextPeriods:
 
 @dataclass(frozen=True)
 class TimePrior:
-    """Parameters of the scores by a period. Defaults are for dialogues, in which people talk about past events.
+    """Parameters of the scores by a period. Defaults are for dialogues.
+
+    People tell what happened, announce what will happen, and date things loosely. So the days beside a period count.
 
     Attributes:
-        told_after: score of a memory from directly after the period; a memory inside the period has score 1.
-        days_after: number of days after which that score is e times smaller.
+        beside: score of a memory from directly before or after the period; a memory inside the period has score 1.
+        days: number of days after which that score is e times smaller.
         in_text: score of a memory whose text names a period inside the period of the question.
         named: added for a text that names a period inside the period of the question, so that among the memories of
             that time those that name it come first.
@@ -58,18 +61,18 @@ class TimePrior:
             the week before it was said.
     """
 
-    told_after: float = 0.5
-    days_after: float = 5.0
+    beside: float = 0.5
+    days: float = 5.0
     in_text: float = 1.0
     named: float = 0.07
     relative: float = 0.67
 
     def __post_init__(self) -> None:
-        shares = (self.told_after, self.relative)
-        if min(shares) < 0 or max(shares) > 1 or self.days_after <= 0 or self.in_text < 0 or self.named < 0:
+        shares = (self.beside, self.relative)
+        if min(shares) < 0 or max(shares) > 1 or self.days <= 0 or self.in_text < 0 or self.named < 0:
             raise InvalidInput(
                 f"{self}.",
-                "told_after and relative from 0 to 1, days_after above 0, the rest at least 0",
+                "beside and relative from 0 to 1, days above 0, the rest at least 0",
                 "Correct it.",
             )
 
@@ -117,9 +120,11 @@ def rarity(inside: float, n: int) -> float:
 
 def _of_times(start: float, end: float, times: Float64, prior: TimePrior) -> Float64:
     """Returns how well the time of each memory (n,) fits a period."""
-    own = ((times >= start) & (times < end)).astype(np.float64)  # 0 for a memory without a time
-    after = np.flatnonzero(times >= end)
-    own[after] = prior.told_after * np.exp((end - times[after]) / (prior.days_after * DAY_SECONDS))
+    own, days = np.zeros(len(times)), prior.days * DAY_SECONDS  # 0 for a memory without a time
+    near = np.flatnonzero((times > start - FAR * days) & (times < end + FAR * days))
+    then = times[near]
+    distance = np.maximum(np.maximum(start - then, then - end), 0)
+    own[near] = np.where((then >= start) & (then < end), 1, prior.beside * np.exp(-distance / days))
     return own
 
 
