@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pam_retriever.errors import InvalidInput, NotFitted, PAMError, UnknownId
-from pam_retriever.explore.protocol import Explorable, Where
 from pam_retriever.types import FitReport, Float32, Hits, Record
 from pam_retriever.validation import check_count
+
+if TYPE_CHECKING:
+    import pam_retriever as pam
 
 MOST_HITS = 200
 LONGEST = 2_000  # characters of a text that are sent at first
@@ -19,9 +21,10 @@ STRETCHES = 60  # intervals of the time line
 LOOKED_THROUGH = 5_000  # sessions whose names a search reads
 NAMES = ("title", "name", "path")  # metadata keys that hold the name of a memory
 Plain = dict[str, Any]
+Where = Mapping[str, object] | None
 
 
-def ask(index: Explorable, question: Mapping[str, Any]) -> Plain:
+def ask(index: pam.PredictiveAssociativeIndex, question: Mapping[str, Any]) -> Plain:
     """Returns the memories that look like a question, and the memories that happened with it.
 
     Args:
@@ -49,7 +52,12 @@ def ask(index: Explorable, question: Mapping[str, Any]) -> Plain:
 
 
 def happened_with(
-    index: Explorable, text: str | None, id: str | None, k: int, where: Where, without: Sequence[str]
+    index: pam.PredictiveAssociativeIndex,
+    text: str | None,
+    id: str | None,
+    k: int,
+    where: Where,
+    without: Sequence[str],
 ) -> Hits:
     """Returns the hits of the default recall, which also works before the first fit."""
     if text is not None:
@@ -115,7 +123,7 @@ def memory(record: Record, most: int = LONGEST) -> Plain:
     return {"id": record.id, "metadata": record.metadata, "name": name, **cut(record.text, most)}
 
 
-def whole_memory(index: Explorable, id: str) -> Plain:
+def whole_memory(index: pam.PredictiveAssociativeIndex, id: str) -> Plain:
     """Returns a memory with its whole text, its sessions, and the requests that it served.
 
     Raises:
@@ -129,7 +137,7 @@ def whole_memory(index: Explorable, id: str) -> Plain:
     }
 
 
-def requests_of(index: Explorable, id: str, most: int = PAGE) -> list[Plain]:
+def requests_of(index: pam.PredictiveAssociativeIndex, id: str, most: int = PAGE) -> list[Plain]:
     """Returns the past requests for which a memory was used or unused. Empty if feedback cannot be stored."""
     if index.overview().requests is None:
         return []
@@ -142,7 +150,7 @@ def requests_of(index: Explorable, id: str, most: int = PAGE) -> list[Plain]:
 # ---- sessions
 
 
-def sessions(index: Explorable, words: str, offset: int, texts: bool) -> Plain:
+def sessions(index: pam.PredictiveAssociativeIndex, words: str, offset: int, texts: bool) -> Plain:
     """Returns a page of all sessions, or of the sessions that a search finds."""
     if not words:
         found = index.trajectories(limit=PAGE + 1, offset=offset)
@@ -171,7 +179,7 @@ def _span(timestamps: Sequence[float | None] | None) -> list[float] | None:
     return [known[0], known[-1]] if known else None
 
 
-def _search_sessions(index: Explorable, words: str, texts: bool) -> tuple[list[Any], int | None]:
+def _search_sessions(index: pam.PredictiveAssociativeIndex, words: str, texts: bool) -> tuple[list[Any], int | None]:
     """Returns sessions whose name contains the words, or that contain the memory with this id or a recalled memory."""
     found = {one.id: one for one in index.trajectories(ids=[words])}
     found.update((one.id, one) for one in index.trajectories(holding=[words], limit=PAGE))
@@ -188,7 +196,7 @@ def _search_sessions(index: Explorable, words: str, texts: bool) -> tuple[list[A
     return list(found.values()), looked if looked >= LOOKED_THROUGH else None
 
 
-def session(index: Explorable, id: str, offset: int) -> Plain:
+def session(index: pam.PredictiveAssociativeIndex, id: str, offset: int) -> Plain:
     """Returns some steps of a session, with the surprise of each.
 
     Raises:
@@ -223,7 +231,7 @@ def session(index: Explorable, id: str, offset: int) -> Plain:
 # ---- health
 
 
-def health(index: Explorable) -> Plain:
+def health(index: pam.PredictiveAssociativeIndex) -> Plain:
     """Returns the contents of the index, the report of its last fit, and the metadata keys to show."""
     numbers, report = index.overview(), index.last_fit()
     return {**numbers.to_dict(), "fit": None if report is None else fit_of(report), "fields": fields_of(index)}
@@ -248,7 +256,7 @@ def fit_of(report: FitReport) -> Plain:
     }
 
 
-def fields_of(index: Explorable) -> list[str]:
+def fields_of(index: pam.PredictiveAssociativeIndex) -> list[str]:
     """Returns the metadata keys of the first memories whose values are short."""
     keys: dict[str, None] = {}
     for record in index.find(limit=200):
@@ -258,7 +266,7 @@ def fields_of(index: Explorable) -> list[str]:
     return list(keys)
 
 
-def times(index: Explorable) -> Plain | None:
+def times(index: pam.PredictiveAssociativeIndex) -> Plain | None:
     """Returns the number of memories per interval of time; None if none has a time."""
     counted = index.time_counts(STRETCHES)
     return None if counted is None else counted.to_dict()
@@ -267,7 +275,7 @@ def times(index: Explorable) -> Plain | None:
 # ---- feedback
 
 
-def helped(writable: Explorable, given: Mapping[str, Any]) -> Plain:
+def helped(writable: pam.PredictiveAssociativeIndex, given: Mapping[str, Any]) -> Plain:
     """Stores which hits helped with a question. Replaces earlier feedback on this request.
 
     Args:

@@ -6,15 +6,18 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pam_retriever.errors import UnknownId
 from pam_retriever.explore.answers import Plain, happened_with, memory, read_question
-from pam_retriever.explore.protocol import Explorable, Method, Points
+from pam_retriever.explore.source import Method
 from pam_retriever.types import Float32, Hit, Int64
 from pam_retriever.validation import check_count
+
+if TYPE_CHECKING:
+    import pam_retriever as pam
 
 MOST_HOPS, MOST_NODES, FAN_OUT = 3, 60, 6
 MOST_POINTS = 100_000
@@ -24,7 +27,7 @@ NONE = -1  # the group of a point without a value
 KEPT = 4  # pictures in the cache
 
 
-def neighbourhood(index: Explorable, question: Mapping[str, Any]) -> Plain:
+def neighbourhood(index: pam.PredictiveAssociativeIndex, question: Mapping[str, Any]) -> Plain:
     """Returns a question or a memory, the memories that happened with it, and their associates, as nodes and edges.
 
     Args:
@@ -94,9 +97,11 @@ class Maps:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: dict[str | None, tuple[tuple[int, int, str], Points]] = {}
+        self._kept: dict[str | None, tuple[tuple[int, int, str], pam.Projection]] = {}
 
-    def drawn(self, index: Explorable, by: str | None, refreshed: int, method: Method = "pca") -> bytes:
+    def drawn(
+        self, index: pam.PredictiveAssociativeIndex, by: str | None, refreshed: int, method: Method = "pca"
+    ) -> bytes:
         """Returns a picture as bytes: length of the JSON head (4), head, points (n, 2) float32, groups (n,) int16.
 
         Args:
@@ -119,7 +124,7 @@ class Maps:
             ]
         )
 
-    def point(self, index: Explorable, by: str | None, at: int) -> Plain:
+    def point(self, index: pam.PredictiveAssociativeIndex, by: str | None, at: int) -> Plain:
         """Returns the memory of a point of the last picture.
 
         Raises:
@@ -131,7 +136,9 @@ class Maps:
             raise UnknownId(f"Got point {at}.", "one of the picture", "Draw it again.")
         return memory(index.get([kept[1].ids[at]])[0], 300)
 
-    def _picture(self, index: Explorable, by: str | None, refreshed: int, method: Method) -> Points:
+    def _picture(
+        self, index: pam.PredictiveAssociativeIndex, by: str | None, refreshed: int, method: Method
+    ) -> pam.Projection:
         state = (refreshed, len(index), method)
         with self._lock:
             kept = self._kept.pop(by, None)
@@ -142,7 +149,7 @@ class Maps:
         return picture
 
 
-def _coloured(picture: Points, by: str | None) -> tuple[Int64, Plain]:
+def _coloured(picture: pam.Projection, by: str | None) -> tuple[Int64, Plain]:
     """Returns the group of each point, and the meaning of the groups."""
     if by is None:
         last = max(int(picture.sessions.max(initial=-1)), 1)

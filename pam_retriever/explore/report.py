@@ -7,18 +7,20 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pam_retriever.explore.answers import ask
 from pam_retriever.explore.pictures import neighbourhood
-from pam_retriever.explore.protocol import Explorable
+
+if TYPE_CHECKING:
+    import pam_retriever as pam
 
 STYLE = Path(__file__).parent / "static" / "report.css"
 WIDTH, HEIGHT, MARGIN = 760, 460, 70
 COLOURS = 10  # number of colours of sources in the style sheet
 
 
-def write(index: Explorable, question: Mapping[str, Any]) -> str:
+def write(index: pam.PredictiveAssociativeIndex, question: Mapping[str, Any]) -> str:
     """Returns HTML with the memories that look like a question or happened with it, reasons, and its neighbourhood.
 
     Args:

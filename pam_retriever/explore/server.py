@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pam_retriever.__about__ import __version__
 from pam_retriever.errors import IndexLocked, InvalidInput, PAMError, ReadOnlyIndex, UnknownId
 from pam_retriever.explore import answers, pictures, report
-from pam_retriever.explore.protocol import Method, Source
+from pam_retriever.explore.source import Method, Source
 
 STATIC = Path(__file__).parent / "static"
 LONGEST_BODY = 1_000_000  # bytes

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pam_retriever.display import explorer_html
 from pam_retriever.errors import InvalidInput, MissingExtra
-from pam_retriever.explore.protocol import Source
+from pam_retriever.explore.source import Source
 
 if TYPE_CHECKING:
     import uvicorn

@@ -15,7 +15,8 @@ from pam_retriever.types import FitReport
 from pam_retriever.validation import check_count, check_flag
 
 if TYPE_CHECKING:  # the server is loaded by ``explore`` alone
-    from pam_retriever.explore import Explorable, Explorer
+    from pam_retriever.explore import Explorer
+    from pam_retriever.index import PredictiveAssociativeIndex
     from pam_retriever.retrieval.projection import Method, Projection
 
 MOST_BINS = 10_000
@@ -171,7 +172,7 @@ class Inspecting(ShownIndex, IndexBase):
             assert folder is not None
             return repair.check(folder)
 
-        whole = cast("Explorable", self)  # the other mixins have the other methods
+        whole = cast("PredictiveAssociativeIndex", self)  # the other mixins have the other methods
         source = Source(
             whole,
             writable=(lambda: nullcontext(whole)) if write else None,

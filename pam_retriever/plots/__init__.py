@@ -5,31 +5,21 @@ Each function draws into given axes, or into new axes, and returns the axes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pam_retriever.errors import InvalidInput, MissingExtra
 from pam_retriever.evaluation import Worth
-from pam_retriever.explore import Explorable, pictures
-from pam_retriever.types import FitReport, Hit
+from pam_retriever.explore import pictures
+from pam_retriever.types import FitReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    import pam_retriever as pam
+
 BLUE, ORANGE, FAINT = "#2f5fd0", "#d97a1e", "#8a94a6"
-
-
-class Imagined(Protocol):
-    """An ``Imagination``."""
-
-    @property
-    def spread(self) -> float:
-        """Expected root mean square distance of associates."""
-
-    @property
-    def nearest(self) -> tuple[Hit, ...]:
-        """The memories nearest to the point."""
 
 
 def loss(report: FitReport, ax: Axes | None = None) -> Axes:
@@ -96,7 +86,7 @@ def reliability(report: FitReport, kind: str = "question", ax: Axes | None = Non
     return ax
 
 
-def neighbourhood(index: Explorable, id: str, hops: int = 1, ax: Axes | None = None) -> Axes:
+def neighbourhood(index: pam.PredictiveAssociativeIndex, id: str, hops: int = 1, ax: Axes | None = None) -> Axes:
     """Plots a memory and its associates. Similar memories are near each other; lines join co-occurring memories.
 
     Args:
@@ -128,7 +118,7 @@ def neighbourhood(index: Explorable, id: str, hops: int = 1, ax: Axes | None = N
     return ax
 
 
-def spread(imagination: Imagined, ax: Axes | None = None) -> Axes:
+def spread(imagination: pam.Imagination, ax: Axes | None = None) -> Axes:
     """Plots the expected distance of associates from an imagined point, and the distances of the nearest memories.
 
     Raises:
