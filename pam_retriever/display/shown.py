@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from pam_retriever.display.html import facts, line_chart, number, table, text_of
 from pam_retriever.errors import MissingExtra
@@ -11,6 +10,7 @@ from pam_retriever.errors import MissingExtra
 if TYPE_CHECKING:
     import pandas
 
+    import pam_retriever as pam
     from pam_retriever.types import FitReport, Hit, Hits
 
 
@@ -89,21 +89,13 @@ class ShownReport:
         return learnt + line_chart(losses, "mean loss of each pass") + held
 
 
-class _Imagination(Protocol):
-    @property
-    def spread(self) -> float: ...
-    @property
-    def distance(self) -> float: ...
-    @property
-    def nearest(self) -> Sequence[Hit]: ...
-
-
 class ShownImagination:
     """The notebook view of an ``Imagination``."""
 
-    def _repr_html_(self: _Imagination) -> str:
-        where = facts([("spread", number(self.spread)), ("to the nearest memory", number(self.distance))])
-        rows = ([number(hit.score), text_of(hit.id, 60), text_of(hit.text)] for hit in self.nearest)
+    def _repr_html_(self) -> str:
+        imagined = cast("pam.Imagination", self)
+        where = facts([("spread", number(imagined.spread)), ("to the nearest memory", number(imagined.distance))])
+        rows = ([number(hit.score), text_of(hit.id, 60), text_of(hit.text)] for hit in imagined.nearest)
         return where + table(["cosine", "id", "text"], rows, "the memories nearest to the imagined point")
 
 

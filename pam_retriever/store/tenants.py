@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from pam_retriever.errors import IndexFormatError, InvalidInput
 from pam_retriever.limits import MAX_TENANT_BYTES
@@ -26,6 +26,9 @@ from pam_retriever.store.files import matching, sync
 from pam_retriever.store.manifest import Manifest, read_manifest, write_manifest
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.validation import check_id, check_size
+
+if TYPE_CHECKING:
+    from pam_retriever.store.home import Home
 
 PREFIX = "t-"  # with this prefix no name is reserved by a system, as "con" and "nul" are
 UNFINISHED = ".new"  # suffix of a folder that is being written or removed
@@ -56,23 +59,6 @@ def name_of(folder: str) -> str | None:
     except ValueError:  # not base32, or not UTF-8
         return None
     return name if name and folder_of(name) == folder else None
-
-
-class Home(Protocol):
-    """A folder that is open for writing.
-
-    Attributes:
-        folder: its path.
-    """
-
-    folder: Path
-
-    @property
-    def manifest(self) -> Manifest:
-        """The contents of the manifest."""
-
-    def name_tenants(self, name: str) -> None:
-        """Writes the name of the folder of the tenants to the manifest."""
 
 
 class TenantFolders:

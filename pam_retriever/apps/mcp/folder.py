@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 from pam_retriever.apps.code import CodeMemory, state_of
 from pam_retriever.embedding import Embedder
+from pam_retriever.embedding.text_models import TextModel
 from pam_retriever.errors import IndexLocked, InvalidInput, PAMError, ReadOnlyIndex
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.types import Float32
@@ -21,16 +21,6 @@ FIT_AFTER = 50  # number of new steps and requests that start a fit
 FIT_SECONDS = 4.0  # seconds of a training: other processes wait for it, at most ``WAIT``
 
 log = logging.getLogger(__name__)
-
-
-class TextModel(Protocol):
-    """A model that makes vectors of texts, such as ``pam_retriever.embedding.text_models.TextModel``."""
-
-    model_name: str
-
-    def encode_document(self, texts: list[str], show_progress_bar: bool = False) -> Float32: ...
-
-    def encode_query(self, texts: list[str], show_progress_bar: bool = False) -> Float32: ...
 
 
 class OneAtATime:

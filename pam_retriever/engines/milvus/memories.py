@@ -14,7 +14,7 @@ from pam_retriever.engines.milvus.calls import Calls
 from pam_retriever.engines.milvus.client import MAX_BYTES, text
 from pam_retriever.engines.milvus.filters import EXACT, MOST_TAGS, NAME, tags_of
 from pam_retriever.engines.milvus.keys import MilvusSelected
-from pam_retriever.engines.postings import Postings
+from pam_retriever.engines.milvus.postings import Postings
 from pam_retriever.errors import Interrupted, InvalidInput
 from pam_retriever.model.keys import make_keys
 from pam_retriever.store.columns import number_rows

@@ -1,37 +1,18 @@
-"""Full-text postings in memory, for an engine that cannot count words; updated on demand."""
+"""Full-text postings in memory, because Milvus cannot count words; updated on demand."""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pam_retriever.engines.words import WordCounter
 from pam_retriever.types import Int64
 
-
-class Texts(Protocol):
-    """The source of the postings."""
-
-    @property
-    def words_version(self) -> int:
-        """Changes with every write or removal of a memory."""
-
-    @property
-    def words_known(self) -> int:
-        """Returns the last ``words_version`` that will not be undone."""
-
-    @property
-    def changes(self) -> int:
-        """Returns the number of writes by this process."""
-
-    def rows(self) -> Int64:
-        """Returns all rows, sorted."""
-
-    def texts_since(self, version: int) -> list[tuple[int, str | None, str]]:
-        """Returns row, text and metadata of the memories written after a version."""
+if TYPE_CHECKING:
+    from pam_retriever.engines.milvus.memories import MilvusMemories
 
 
 class Postings:
@@ -41,7 +22,7 @@ class Postings:
         memories: the source of the texts.
     """
 
-    def __init__(self, memories: Texts) -> None:
+    def __init__(self, memories: MilvusMemories) -> None:
         self._memories = memories
         self._count = WordCounter()
         self._seen = (-1, 0)
