@@ -19,7 +19,7 @@ GROUP_OF_TILE = 32  # scores per maximum, for many queries
 TILE, TOGETHER = 4_096, 1_024  # keys and queries whose scores stay in the cache: 16 MB
 LOWER_BOUNDS = 8_000_000  # most lower bounds of the best scores in memory at once
 GATHERED = 100_000  # size of the buffer for few keys, in numbers: 400 kB
-MOST = 0.6  # from this share of the keys on, the products with all keys are faster
+MOST, MOST_OF_ONE = 0.6, 0.3  # from this share of the keys on, the products with all keys are faster; for one query
 IN_CACHE = 16_000_000  # bytes of keys that fit into the caches of a processor
 
 Part = tuple[Float32, Float32]
@@ -79,7 +79,7 @@ def _products(queries: Float32, keys: Float32, places: Int64 | None, read: int) 
     """
     if places is None:
         return _with_all(queries, keys, read)
-    if len(places) > MOST * len(keys):
+    if len(places) > (MOST_OF_ONE if len(queries) == 1 else MOST) * len(keys):
         return _with_all(queries, keys, read)[:, places]
     products = np.empty((len(queries), len(places)), np.float32)
     gathered = np.empty((max(1, GATHERED // keys.shape[1]), keys.shape[1]), np.float32)
