@@ -33,8 +33,7 @@ SQLITE_ADVICE = {
 DAMAGE = ("malformed", "decode", "file format")
 
 
-@contextmanager
-def explained(path: Path | None) -> Iterator[None]:
+class explained:  # noqa: N801 - a context manager; around every statement, so no generator, which takes longer
     """Turns errors of the disk and of SQLite into errors of this library that name a remedy.
 
     Args:
@@ -45,23 +44,36 @@ def explained(path: Path | None) -> Iterator[None]:
         IndexFormatError: SQLite finds the file damaged.
         IndexLocked: another process keeps the database locked.
     """
-    try:
-        yield
-    except PAMError:
-        raise
-    except sqlite3.DatabaseError as error:
-        told = _of_sqlite(error, path)
-        if told is None:
-            raise
-        raise told from error
-    except UnicodeDecodeError as error:
-        raise _damaged(path, str(error)) from error
-    except OSError as error:
-        advice = ADVICE.get(error.errno or 0, "Check the disk.")
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise StorageError(
-            f"{error.filename or path}: {reason}.", "a folder that can be written; the index is as it was", advice
-        ) from error
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, PAMError):
+            return
+        told = _told(error, self._path)
+        if told is not None:
+            raise told from error
+
+
+def _told(error: BaseException, path: Path | None) -> PAMError | None:
+    """Returns the error that names a remedy; None for other errors."""
+    if isinstance(error, sqlite3.DatabaseError):
+        return _of_sqlite(error, path)
+    if isinstance(error, UnicodeDecodeError):
+        return _damaged(path, str(error))
+    if not isinstance(error, OSError):
+        return None
+    advice = ADVICE.get(error.errno or 0, "Check the disk.")
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return StorageError(
+        f"{error.filename or path}: {reason}.", "a folder that can be written; the index is as it was", advice
+    )
 
 
 def _of_sqlite(error: sqlite3.DatabaseError, path: Path | None) -> PAMError | None:
