@@ -245,6 +245,16 @@ def test_who_follows_sees_that_a_tenant_was_dropped(folder):
         assert reader.tenant("ann").search(VECTORS[0])[0].id == "new0"
 
 
+def test_who_follows_sees_the_tenants_of_an_index_that_replaced_this_one(folder, tmp_path):
+    with PredictiveAssociativeIndex.open(folder, read_only=True, follow=True) as reader:
+        assert reader.tenant("ann").search(VECTORS[0])[0].id == "ann0"
+        with PredictiveAssociativeIndex(DIM) as other:
+            filled(other.tenant("ann"), "new")
+            other.save(folder, overwrite=True)
+        assert reader.tenants() == ["ann"]
+        assert reader.tenant("ann").search(VECTORS[0])[0].id == "new0"
+
+
 def test_calls_of_a_dropped_tenant_raise_index_closed(index):
     ann = filled(index.tenant("ann"), "ann")
     assert index.drop_tenant("ann")

@@ -132,11 +132,11 @@ class OpenTenants:
         opened, folders = self._opened.get(name), self._store.tenant_folders
         if opened is None:
             return None
-        if folders is not None and folders.mode == "follow" and folders.find(name) is None:
-            self._close(name)  # the writer dropped it
-            return None
         if not opened.store.closed:
-            return opened.held()
+            if folders is None or folders.mode != "follow" or folders.find(name) == opened.store.opened:
+                return opened.held()
+            self._close(name)  # the writer dropped it, or replaced the index with its tenants
+            return None
         with opened.store.lock.exclusive():  # waits until its own ``close`` has ended
             opened.store.close()  # after an interrupt of that, the folder is locked still
             del self._opened[name]
