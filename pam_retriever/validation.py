@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from pam_retriever.arrays import is_number
 from pam_retriever.errors import InvalidInput
-from pam_retriever.filters.stored import ENCODER, to_json
+from pam_retriever.filters.stored import ENCODER, has_string_keys, to_json
 from pam_retriever.limits import (
     MAX_ID_BYTES,
     MAX_LENGTH,
@@ -258,16 +258,15 @@ def _plain_json(metadatas: Sequence[Metadata | None]) -> list[str] | None:
     if not all(one is None or (type(one) is dict and set(map(type, one)) <= {str}) for one in metadatas):
         return None
     try:
-        return [ENCODER.encode(metadata or {}) for metadata in metadatas]
+        stored = [ENCODER.encode(metadata or {}) for metadata in metadatas]
+        nested = [one for one, json in zip(metadatas, stored, strict=True) if json.find("{", 1) > 0]
+        return stored if all(map(has_string_keys, nested)) else None
     except (TypeError, ValueError, RecursionError):  # the caller checks them one by one, to name the invalid one
         return None
 
 
 def _are_plain(strings: Sequence[object], most: int) -> bool:
-    """Returns whether all are strings of UTF-8 with less than ``most`` bytes, by one check for all.
-
-    May return False for valid strings; then each is checked.
-    """
+    """Returns whether all are strings of UTF-8 with less than ``most`` bytes; False if one check cannot tell."""
     if not set(map(type, strings)) <= {str}:
         return False
     plain = cast("Sequence[str]", strings)
@@ -297,6 +296,8 @@ def _metadata_json(metadata: Metadata, at: int) -> str:
         check_depth(stored, f"metadatas[{at}]")
         if NUL.search(stored):  # SQLite's JSON functions end a string at NUL
             raise InvalidInput(f"metadatas[{at}] holds a NUL character.", "no NUL", "Remove it.")
+        if not has_string_keys(metadata):
+            raise InvalidInput(f"metadatas[{at}] is {metadata!r}.", "dicts with string keys", "Convert the keys.")
         return stored
     except (TypeError, ValueError, RecursionError) as error:
         if isinstance(error, InvalidInput):

@@ -53,6 +53,7 @@ ADD = {
     "NaN in metadata": ((good,), {"metadatas": [{}, {"a": float("nan")}]}, r"metadatas\[1\].*JSON"),
     "an object in metadata": ((good,), {"metadatas": [{"a": object()}, {}]}, r"metadatas\[0\].*JSON"),
     "a number as key": ((good,), {"metadatas": [{1: 2}, {}]}, "string keys"),
+    "a number as key of a dict inside": ((good,), {"metadatas": [{"a": [{"b": {1: 2, "1": 3}}]}, {}]}, "string keys"),
     "NUL in metadata": ((good,), {"metadatas": [{"a": "\x00"}, {}]}, "NUL"),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from datetime import date, datetime, timezone
 from enum import Enum
 from typing import Any
@@ -26,6 +27,20 @@ def to_json(value: Any) -> str:
         TypeError: JSON cannot hold the value.
     """
     return ENCODER.encode(value)
+
+
+def has_string_keys(value: object) -> bool:
+    """Returns whether all keys in a value that JSON can hold are strings. ``to_json`` turns others into strings."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, Mapping):
+            if not all(isinstance(key, str) for key in one):
+                return False
+            left += one.values()
+        elif isinstance(one, list | tuple):
+            left += one
+    return True
 
 
 def plain_value(value: Any) -> Any:
