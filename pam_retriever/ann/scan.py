@@ -21,6 +21,7 @@ LOWER_BOUNDS = 8_000_000  # most lower bounds of the best scores in memory at on
 GATHERED = 100_000  # size of the buffer for few keys, in numbers: 400 kB
 MOST, MOST_OF_ONE = 0.6, 0.3  # from this share of the keys on, the products with all keys are faster; for one query
 IN_CACHE = 16_000_000  # bytes of keys that fit into the caches of a processor
+READ_AGAIN = 1_600_000  # bytes of keys that each of a few queries reads from the cache of one core
 
 Part = tuple[Float32, Float32]
 """A part of the queries, (Q, part of the width), and the block of keys that it is compared with."""
@@ -98,11 +99,17 @@ def _with_all(queries: Float32, keys: Float32, read: int) -> Float32:
 def few_products(queries: Float32, keys: Float32) -> Float32:
     """Returns inner products (Q, n) of few queries.
 
-    For keys outside the cache, one dot product per key takes half the time of OpenBLAS's matrix-vector product.
+    For keys outside the cache, one dot product per key takes half the time of OpenBLAS's matrix-vector product. Several
+    queries read a part of the keys that stays in the cache.
     """
-    if hasattr(np, "vecdot"):
-        return np.stack([np.vecdot(keys, query) for query in queries])
-    return queries @ keys.T
+    if not hasattr(np, "vecdot"):
+        return queries @ keys.T
+    products = np.empty((len(queries), len(keys)), np.float32)
+    step = max(1, len(keys) if len(queries) == 1 else READ_AGAIN // (4 * keys.shape[1]))
+    for start in range(0, len(keys), step):
+        for query, its in zip(queries, products, strict=True):
+            np.vecdot(keys[start : start + step], query, out=its[start : start + step])
+    return products
 
 
 def _best(scores: Float32, rows: Int64, k: int) -> tuple[Float32, Int64]:
