@@ -1,4 +1,4 @@
-"""Concatenated ranges without a loop, membership in sorted arrays, arrays that grow, and numbers of Python or NumPy."""
+"""Concatenated ranges without a loop, sums by pair, membership in sorted arrays, arrays that grow, and numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from pam_retriever.types import Bools, Int64
+from pam_retriever.types import Bools, Float32, Float64, Int64
 
 SPARE = 8  # a growing array reserves an eighth more room than it needs
 
@@ -16,6 +16,15 @@ def concatenated(start: Int64, count: Int64) -> Int64:
     """Returns the concatenation of the ranges ``start[i] : start[i] + count[i]``, as one array of positions."""
     places: Int64 = np.arange(count.sum()) + np.repeat(start - np.cumsum(count) + count, count)
     return places
+
+
+def added_up(one: Int64, other: Int64, value: Float32 | Float64) -> tuple[Int64, Int64, Float32]:
+    """Returns each pair of ``one`` and ``other`` (n,) once, sorted, with the sum of its values."""
+    if not len(one):
+        return one, other, value.astype(np.float32)
+    size = int(other.max()) + 1
+    pairs, place = np.unique(one * size + other, return_inverse=True)
+    return pairs // size, pairs % size, np.bincount(place, value, len(pairs)).astype(np.float32)
 
 
 def among(ordered: Int64, values: Int64) -> Bools:

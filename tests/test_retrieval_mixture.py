@@ -28,7 +28,6 @@ from pam_retriever.retrieval.mixture.mixture import (
     Priors,
     kinds,
     rank,
-    rank_in_pool,
 )
 from pam_retriever.retrieval.mixture.past_use import PastUse
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
@@ -398,7 +397,7 @@ def test_the_mixture_learns_what_serves_and_reports_it():
     evidence = maker(history)(history.log())
     pools = Pools.full(100, 30)
     scores = fitted.mixture.score(evidence.score(asked, pools), pools, kinds(asked, evidence.used))
-    share, places = logit.softmax(scores, pools.starts), rank_in_pool(scores, pools)
+    share, places = logit.softmax(scores, pools.starts), logit.ranks(scores, pools.cue, pools.starts)
     confidence = fitted.mixture.confidence(share, places, kinds(asked, evidence.used)[pools.cue])
     assert len(rank(scores, pools, 5)[0]) == 5
     assert ((confidence >= 0) & (confidence <= 1)).all()

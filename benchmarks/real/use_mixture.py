@@ -16,7 +16,7 @@ from pam_retriever.retrieval.mixture.feedback_evidence import evidence_of
 from pam_retriever.retrieval.mixture.fitting import fit_mixture
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS, EvidenceOf, History
 from pam_retriever.retrieval.mixture.logit import softmax
-from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors, kinds, rank_in_pool
+from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors, kinds
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import Uses
 
@@ -102,7 +102,7 @@ def calibration(evidence: Evidence, mixture: Mixture, cues: Cues, task: Task) ->
         )  # a query is no answer to itself, and later items were no candidates
         kind = kinds(some, evidence.used)
         scores = mixture.score(evidence.score(some, kept), kept, kind)
-        rank = rank_in_pool(scores, kept)
+        rank = ranks(scores, kept.cue, kept.starts)
         best = rank <= JUDGED
         sure.append(mixture.confidence(softmax(scores, kept.starts), rank, kind[kept.cue])[best])
         wanted = [set(task.tests.used[start + at]) for at in range(len(some))]

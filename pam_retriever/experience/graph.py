@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pam_retriever.arrays import GrowingArray, concatenated
+from pam_retriever.arrays import GrowingArray, added_up, concatenated
 from pam_retriever.experience.chain import Chain
 from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.experience.weighting import LinkWeights, above_chance
-from pam_retriever.types import Bools, Direction, Familiarity, Float32, Int64, Times
+from pam_retriever.types import Bools, Direction, Familiarity, Float32, Int64
 
 TAIL = 4_096  # number of newest steps that are sorted separately
 MOST_OCCURRENCES = 8  # latest occurrences of a memory that "around" reads
@@ -191,10 +191,10 @@ class CooccurrenceGraph:
         """
         by_offset = weights or LinkWeights.inverse(window)
         owner, linked, offset, salience = self._meetings(*self._occurrences(rows), window, self.direction)
-        pair, other, weight = _sum_pairs(owner, linked, by_offset.of(offset, *salience))
+        pair, other, weight = added_up(owner, linked, by_offset.of(offset, *salience))
         if familiarity != "none":
             # by chance half of the meetings are on either side
-            _, _, meetings = _sum_pairs(owner, linked, np.full(len(owner), 1.0 if self.direction is None else 2.0))
+            _, _, meetings = added_up(owner, linked, np.full(len(owner), 1.0 if self.direction is None else 2.0))
             often, others = self._times[rows[pair]].astype(np.float32), self._times[other].astype(np.float32)
             weight *= above_chance(meetings, often, others, float(self._times.sum()), window, familiarity)
         return pair, other, weight
@@ -337,14 +337,3 @@ class CooccurrenceGraph:
 
 def _salience(salience: Float32 | None, rows: Int64) -> Float32:
     return np.ones(len(rows), np.float32) if salience is None else salience
-
-
-def _sum_pairs(owner: Int64, linked: Int64, weight: Times) -> Links:
-    """Sums the weights of equal (owner, linked)."""
-    if not len(owner):
-        return owner, linked, weight.astype(np.float32)
-    key = owner * (int(linked.max()) + 1) + linked
-    pairs, place = np.unique(key, return_inverse=True)
-    total = np.bincount(place, weights=weight).astype(np.float32)
-    size = int(linked.max()) + 1
-    return pairs // size, pairs % size, total

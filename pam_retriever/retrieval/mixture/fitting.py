@@ -249,10 +249,10 @@ def sample(choices: Choices, weights: Float64, seed: int = 0) -> Choices:
     """
     question = choices.question
     scores = choices.scores(weights)
-    rank = _rank(scores, question, choices.starts)
+    rank = logit.ranks(scores, question, choices.starts)
     used, hard = choices.target > 0, rank <= HARDEST
     lot = np.where(used | hard, np.inf, np.random.default_rng(seed).random(len(rank)))
-    drawn = _rank(-lot, question, choices.starts) <= OTHERS
+    drawn = logit.ranks(-lot, question, choices.starts) <= OTHERS
     drawn &= np.isfinite(lot)
     rest = np.bincount(question, ~(used | hard), len(choices.starts))
     stands_for = rest / np.maximum(np.bincount(question, drawn, len(choices.starts)), 1)
@@ -262,27 +262,19 @@ def sample(choices: Choices, weights: Float64, seed: int = 0) -> Choices:
     return Choices(choices.features[kept], starts.astype(np.int64), choices.target[kept], choices.weight, offset[kept])
 
 
-def _rank(scores: Float32, question: Int64, starts: Int64) -> Int64:
-    """Returns the rank (P,) of each pair in its question, from 1."""
-    order = np.lexsort((-scores, question))
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(1, len(order) + 1) - starts[question]
-    return rank
-
-
 def _events(asked: Asked, scores: Float32, questions: Int64) -> tuple[Float32, Int64, np.ndarray]:
     """Returns share, rank and use of the best hits of some questions."""
     mine = asked.take(questions)
     at = np.flatnonzero(np.isin(asked.choices.question, questions))
     share = logit.softmax(scores[at], mine.choices.starts)
-    rank = _rank(scores[at], mine.choices.question, mine.choices.starts)
+    rank = logit.ranks(scores[at], mine.choices.question, mine.choices.starts)
     best = rank <= CALIBRATED
     return share[best], rank[best], mine.choices.target[best] > 0
 
 
 def recall_at(scores: Float32, asked: Asked, k: int) -> Float64:
     """Returns the share (Q,) of the used memories among the first ``k``, relative to the most that can be there."""
-    found = (_rank(scores, asked.choices.question, asked.choices.starts) <= k) & asked.reached
+    found = (logit.ranks(scores, asked.choices.question, asked.choices.starts) <= k) & asked.reached
     share = np.bincount(asked.choices.question, asked.choices.target * found, len(asked))
     recall: Float64 = np.minimum(share * asked.uses / np.minimum(k, asked.uses), 1.0)
     return recall

@@ -68,6 +68,14 @@ def softmax(scores: Float32, starts: Int64) -> Float32:
     return share
 
 
+def ranks(scores: Float32, question: Int64, starts: Int64) -> Int64:
+    """Returns the rank (P,) of each pair among the pairs of its question, from 1."""
+    order = np.lexsort((-scores, question))
+    found = np.empty(len(order), np.int64)
+    found[order] = np.arange(1, len(order) + 1) - starts[question[order]]
+    return found
+
+
 def log_loss(weights: Float64, choices: Choices) -> Float64:
     """Returns minus the mean log probability (Q,) of the used candidates."""
     probability = softmax(choices.scores(weights), choices.starts)

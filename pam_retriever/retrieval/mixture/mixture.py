@@ -216,14 +216,6 @@ def size_in_decades(requests: int) -> float:
     return float(np.clip(np.log10(max(requests, 1) / 1000), -2, 1))
 
 
-def rank_in_pool(scores: Float32, pools: Pools) -> Int64:
-    """Returns the rank (P,) of each pair in its pool, from 1."""
-    order = np.lexsort((-scores, pools.cue))
-    ranks = np.empty(len(scores), np.int64)
-    ranks[order] = np.arange(len(scores)) - pools.starts[pools.cue[order]] + 1
-    return ranks
-
-
 def rank(scores: Float32, pools: Pools, k: int) -> list[Int64]:
     """Returns the ``k`` best candidates for each cue, best first; ties by row."""
     order = np.lexsort((-scores, pools.cue))

@@ -15,8 +15,8 @@ from pam_retriever.retrieval.cues import Cues
 from pam_retriever.retrieval.mixture import pools as asked
 from pam_retriever.retrieval.mixture.feedback_evidence import FeedbackEvidence
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS
-from pam_retriever.retrieval.mixture.logit import softmax
-from pam_retriever.retrieval.mixture.mixture import UNUSED, kinds, rank_in_pool
+from pam_retriever.retrieval.mixture.logit import ranks, softmax
+from pam_retriever.retrieval.mixture.mixture import UNUSED, kinds
 from pam_retriever.retrieval.mixture.named import MENTIONED, Mentions
 from pam_retriever.retrieval.mixture.pools import Pools
 from pam_retriever.retrieval.sources import Contributions, check_without
@@ -76,7 +76,7 @@ class MixtureScorer:
         kind = kinds(questions, evidence.used)
         features = evidence.score(questions, pools)
         scores = mixture.score(features, pools, kind)
-        share, rank = softmax(scores, pools.starts), rank_in_pool(scores, pools)
+        share, rank = softmax(scores, pools.starts), ranks(scores, pools.cue, pools.starts)
         confidence = mixture.confidence(share, rank, kind[pools.cue])
         order = np.lexsort((rank, pools.cue))
         if k is not None:

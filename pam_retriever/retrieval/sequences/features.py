@@ -9,6 +9,7 @@ import numpy as np
 
 from pam_retriever.ann import AnnIndex
 from pam_retriever.ann.selection import Rows, holds
+from pam_retriever.arrays import added_up
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.keys import unit
 from pam_retriever.retrieval.mixture.pools import Pools
@@ -335,13 +336,13 @@ def _latest(seen: Occurrences) -> Found:
     there = (seen.back == 0) & (seen.after() >= 0)
     query = seen.query[there]
     age = np.searchsorted(query, query, side="right") - np.arange(len(query)) - 1
-    return transitions.added_up(query, seen.after()[there], 0.5 ** (age / 2))
+    return added_up(query, seen.after()[there], 0.5 ** (age / 2))
 
 
 def _sum(found: list[Found]) -> Found:
     """Returns the sum of several values."""
     query, row, value = (np.concatenate(column) for column in zip(*found, strict=True))
-    return transitions.added_up(query, row, value)
+    return added_up(query, row, value)
 
 
 def _weighed(found: Found, weight: float) -> Found:

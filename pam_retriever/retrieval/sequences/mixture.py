@@ -11,8 +11,7 @@ import numpy as np
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.retrieval.mixture.calibration import Calibration
-from pam_retriever.retrieval.mixture.logit import softmax
-from pam_retriever.retrieval.mixture.mixture import rank_in_pool
+from pam_retriever.retrieval.mixture.logit import ranks, softmax
 from pam_retriever.retrieval.mixture.pools import Pools
 from pam_retriever.retrieval.sequences.bilinear import Bilinear
 from pam_retriever.retrieval.sequences.blend import blended
@@ -85,11 +84,11 @@ class NextMixture:
         share = with_room(share, pools.cue, never, room, left_open(followers[0], len(known)))
         if not all(self.fitted):
             share = np.where(np.array(self.fitted)[kind], share, _with_counts(share, pools, followers))
-        ranks = rank_in_pool(share, pools)
+        rank = ranks(share, pools.cue, pools.starts)
         sure = np.empty(len(scores), np.float32)
         for at, calibration in enumerate(self.calibration):
             mine = kind == at
-            sure[mine] = calibration(share[mine], ranks[mine])
+            sure[mine] = calibration(share[mine], rank[mine])
         return share, sure
 
     def to_dict(self) -> dict[str, object]:

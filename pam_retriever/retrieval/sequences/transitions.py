@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pam_retriever.ann.selection import Rows, holds
+from pam_retriever.arrays import added_up
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.types import Bools, Float32, Float64, Int64
 
@@ -74,15 +75,6 @@ class Occurrences:
         """Counts each memory of ``came`` (E,) at the chosen occurrences."""
         there = chosen & (came >= 0)
         return added_up(self.query[there], came[there], np.ones(int(there.sum()), np.float32))
-
-
-def added_up(query: Int64, row: Int64, value: Float32 | Float64) -> Found:
-    """Returns each pair once, with the sum of its values."""
-    if not len(query):
-        return NOTHING
-    size = int(row.max()) + 1
-    pairs, place = np.unique(query * size + row, return_inverse=True)
-    return pairs // size, pairs % size, np.bincount(place, value, len(pairs)).astype(np.float32)
 
 
 def total(found: Found, queries: int) -> Float64:
