@@ -100,6 +100,15 @@ def _within(text: str) -> str:
     return f"{text[: MOST - END]} … ({len(text):,} characters in all) … {text[-END:]}"
 
 
+def counted(number: int, noun: str, form: str = ",") -> str:
+    """Returns a number with its noun in the singular or the plural, for a message; "+" as ``form`` shows the sign."""
+    if abs(number) == 1:
+        return f"{number:{form}} {noun}"
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{number:{form}} {noun[:-1]}ies"
+    return f"{number:{form}} {noun}{'es' if noun.endswith(('s', 'ch')) else 's'}"
+
+
 def shortened(text: str | None, limit: int = 60) -> str:
     """Shortens a text for a message."""
     if text is None or len(text) <= limit:

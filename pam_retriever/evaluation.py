@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import InvalidInput, counted
 
 if TYPE_CHECKING:
     from pam_retriever.types import Float64  # at run time this import would be a cycle
@@ -146,7 +146,7 @@ class Evaluation:
     def __repr__(self) -> str:
         width = max(len(name) for name in self.metrics)
         rows = "\n".join(f"  {name:<{width}} {metric}" for name, metric in self.metrics.items())
-        return f"Evaluation of {self.questions:,} questions, mean [95 % interval]\n{rows}"
+        return f"Evaluation of {counted(self.questions, 'question')}, mean [95 % interval]\n{rows}"
 
 
 def evaluate(
@@ -238,16 +238,17 @@ def interval(values: Float64, seed: int = 0) -> Interval:
 
 
 def _checked(
-    asked: Sequence[T], relevant: Sequence[Answers], ks: Sequence[int], seed: int
+    given_questions: Sequence[T], relevant: Sequence[Answers], ks: Sequence[int], seed: int
 ) -> tuple[list[T], list[Answers], list[int]]:
     """Checks all arguments; returns the questions or rankings, the relevant ids, and the depths as lists."""
     from pam_retriever.validation import check_count, check_seed, read_list  # which needs the types, which need this
 
-    questions, answers = read_list("questions", asked), read_list("relevant", relevant)  # each may be a generator
+    # each may be a generator
+    questions, answers = read_list("questions", given_questions), read_list("relevant", relevant)
     check_seed(seed)
     if not questions or len(questions) != len(answers):
         raise InvalidInput(
-            f"Got {len(questions)} questions and {len(answers)} sets of relevant ids.",
+            f"Got {counted(len(questions), 'question')} and {counted(len(answers), 'set')} of relevant ids.",
             "as many of both, at least one",
             "Give the relevant ids of each question.",
         )

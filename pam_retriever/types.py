@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pam_retriever.display import ShownHits, ShownReport
-from pam_retriever.errors import shortened
+from pam_retriever.errors import counted, shortened
 from pam_retriever.evaluation import Validation
 
 Float32 = npt.NDArray[np.float32]
@@ -146,8 +146,8 @@ class NamedTime:
     said_at: datetime | None
 
     def __str__(self) -> str:
-        said = "" if self.said_at is None else f", said on {self.said_at:%Y-%m-%d}"
-        return f'"{self.expression}" -> {self.meaning}{said}'
+        date = "" if self.said_at is None else f", said on {self.said_at:%Y-%m-%d}"
+        return f'"{self.expression}" -> {self.meaning}{date}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,15 +383,15 @@ class FitReport(ShownReport):
         return self.calibration
 
     def __repr__(self) -> str:
-        used = f"\n{self.requests:,} requests" if self.requests else ""
+        used = f"\n{counted(self.requests, 'request')}" if self.requests else ""
         used += f"\n{self.validation!r}" if self.requests or self.validation.worths else ""
         first, last = (self.losses[0], self.losses[-1]) if self.losses else (np.nan, np.nan)
         return (
-            f"FitReport({self.memories:,} memories, {self.trajectories:,} trajectories, "
-            f"{self.associations:,} associations, coverage {self.coverage:.0%}: "
-            f"loss {first:.3f} -> {last:.3f} in {len(self.losses)} passes, {self.steps:,} steps, "
+            f"FitReport({counted(self.memories, 'memory')}, {counted(self.trajectories, 'trajectory')}, "
+            f"{counted(self.associations, 'association')}, coverage {self.coverage:.0%}: "
+            f"loss {first:.3f} -> {last:.3f} in {counted(len(self.losses), 'pass')}, {counted(self.steps, 'step')}, "
             f"{self.seconds:.1f} s on {self.device} ({self.precision}), "
-            f"{self.parameters:,} parameters, stopped by {self.stopped_by})"
+            f"{counted(self.parameters, 'parameter')}, stopped by {self.stopped_by})"
         ) + used
 
 

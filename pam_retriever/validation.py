@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pam_retriever.arrays import is_number
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.filters.stored import ENCODER, has_string_keys, to_json
 from pam_retriever.limits import (
     MAX_ID_BYTES,
@@ -325,10 +325,10 @@ def check_depth(stored: str, what: str) -> None:
         raise InvalidInput(f"{what} is nested {deepest} levels deep.", f"at most {MAX_METADATA_DEPTH}", "Flatten it.")
 
 
-def check_length(name: str, given: int, expected: int) -> None:
+def check_length(name: str, given: int, count: int) -> None:
     """Raises InvalidInput unless the lengths agree."""
-    if given != expected:
-        raise InvalidInput(f"Got {given} {name} for {expected} vectors.", "as many", "Give one each.")
+    if given != count:
+        raise InvalidInput(f"Got {name} of length {given} for {counted(count, 'vector')}.", "as many", "Give one each.")
 
 
 def check_count(name: str, value: Any, most: int | None = None) -> int:

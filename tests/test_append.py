@@ -138,13 +138,13 @@ def test_fit_learns_only_steps_appended_since(planted):
     index.fit(planted.outings, config=QUICK, progress=False)
     for id in planted.ids[:3]:
         index.append("new", id=id)
-    learnt = index._store.learnt()
+    learnt = index._store.learned_steps()
     _, trajectory, position, _ = index._store.database.trajectories.experienced()
     assert learnt.fresh(trajectory, position).sum() == 3
     assert index.fit(config=QUICK, progress=False).stopped_by == "passes"
     assert index.fit(config=QUICK, progress=False).stopped_by == "nothing new"
     index.append("new", id=planted.ids[3])  # for ``fit`` only this step is new; its memory is old
-    learnt = index._store.learnt()
+    learnt = index._store.learned_steps()
     _, trajectory, position, _ = index._store.database.trajectories.experienced()
     assert learnt.fresh(trajectory, position).sum() == 1
     assert index.fit(config=QUICK, progress=False).stopped_by == "passes"

@@ -19,7 +19,7 @@ from pam_retriever.retrieval.mixture.calibration import expected_calibration_err
 from pam_retriever.training import calibration
 from pam_retriever.training.calibration import Memories, conditional_logit, fit_confidence, fit_scoring_weights
 from pam_retriever.training.config import TrainingRequest
-from pam_retriever.training.shards import InMemory
+from pam_retriever.training.shards import InMemoryShards
 
 
 def test_experienced_memories_rank_first_after_one_pass(planted):
@@ -68,11 +68,11 @@ def test_a_held_out_memory_is_found_by_predictions_of_others(planted):
     """A held-out memory is found although it is never a cue in training: other memories predict it."""
     experience = Experience(np.arange(200), np.arange(200) // 10, np.arange(200) % 10)
     held_out = np.arange(5, 200, 10)
-    shards, request = InMemory(planted.vectors, experience), TrainingRequest(progress=False)
+    shards, request = InMemoryShards(planted.vectors, experience), TrainingRequest(progress=False)
     trained = HeldOutTrainer(held_out, shards, WINDOW, THOROUGH, request).run()
     f = trained.predictor.weights()(planted.vectors)[:, :DIM]
-    looks = planted.vectors / np.linalg.norm(planted.vectors, axis=1, keepdims=True)
-    reverse = looks[held_out] @ f.T
+    units = planted.vectors / np.linalg.norm(planted.vectors, axis=1, keepdims=True)
+    reverse = units[held_out] @ f.T
     reverse[:, held_out] = -np.inf
     best = reverse.argmax(axis=1)
     assert (np.abs(best - held_out) <= WINDOW).mean() > 0.7  # the chance level is .02
@@ -128,7 +128,7 @@ def test_calibration_weighs_the_informative_channel_most(planted):
     random = np.random.default_rng(0)
     experience = Experience(np.arange(200), np.arange(200) // 10, np.arange(200) % 10)
     graph = associate(experience, 200, WINDOW)
-    looks = planted.vectors / np.linalg.norm(planted.vectors, axis=1, keepdims=True)
+    units = planted.vectors / np.linalg.norm(planted.vectors, axis=1, keepdims=True)
     noise = random.standard_normal((200, DIM)).astype(np.float32)
     noise /= np.linalg.norm(noise, axis=1, keepdims=True)
     angle = np.arange(200) // 10 * 2 * np.pi / 20
@@ -138,9 +138,9 @@ def test_calibration_weighs_the_informative_channel_most(planted):
     keys = np.concatenate([outing, noise, code], axis=1)
     scoring = fit_scoring_weights(Memories(outing, keys.__getitem__, graph, every, 200), cues, every, random)
     assert np.argmax(scoring.weights) == 0
-    beside = looks[np.minimum(np.arange(200) + 1, 199)]  # f predicts the next memory
-    keys = np.concatenate([looks, beside, code], axis=1)
-    scoring = fit_scoring_weights(Memories(looks, keys.__getitem__, graph, every, 200), cues, every, random)
+    beside = units[np.minimum(np.arange(200) + 1, 199)]  # f predicts the next memory
+    keys = np.concatenate([units, beside, code], axis=1)
+    scoring = fit_scoring_weights(Memories(units, keys.__getitem__, graph, every, 200), cues, every, random)
     assert {int(np.argmax(scoring.weights))} <= {1, 2, 3}
     assert scoring.weights[4] == 0  # codes are not used by default
     assert sum(scoring.mixture) == pytest.approx(1)
@@ -178,8 +178,8 @@ def test_probabilities_of_allowed_memories_sum_to_one(planted):
     index = new_index(planted)
     index.add(planted.vectors[:3], planted.ids[:3], metadatas=[{"kept": True}] * 3)
     index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
-    looks = np.random.default_rng(3).standard_normal((5, DIM)).astype(np.float32)
-    for hits in index.recall(looks, k=3, where={"kept": True}):
+    units = np.random.default_rng(3).standard_normal((5, DIM)).astype(np.float32)
+    for hits in index.recall(units, k=3, where={"kept": True}):
         # the sum leaves out memories that the filter excludes
         assert sum(hit.association for hit in hits) == pytest.approx(1, abs=0.01)
 

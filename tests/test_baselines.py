@@ -191,8 +191,8 @@ def test_a_noisy_cue_is_recognised_as_the_nearest_memories():
     model = fitted(Counts())
     noisy = VECTORS[[2, 0]] + 0.01
     assert Recognising(model, VECTORS).scores_of(noisy).tolist() == met()[[2, 0]].tolist()
-    looks = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
-    weight = softmax(looks @ looks[2] / 0.5)
+    units = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
+    weight = softmax(units @ units[2] / 0.5)
     spread = Recognising(model, VECTORS, nearest=7, temperature=0.5).scores_of(VECTORS[[2]])[0]
     np.testing.assert_allclose(spread, weight @ met(), atol=1e-6)
 

@@ -119,7 +119,7 @@ def test_a_kill_between_two_chunks_leaves_the_old_state(planted, tmp_path, monke
         index.fit(config=SMALL, seed=7, progress=False)
     assert [(hit.id, hit.score) for hit in index.recall("m044", k=20)] == before
     associations_are_f(index)
-    index._store._home.close()  # only releases the folder, as a kill does
+    index._store._writable_folder.close()  # only releases the folder, as a kill does
     with PredictiveAssociativeIndex.open(path) as index:
         assert [(hit.id, hit.score) for hit in index.recall("m044", k=20)] == before
         associations_are_f(index)

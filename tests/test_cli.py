@@ -61,7 +61,7 @@ def test_fit_recall_search_inspect(events, model, tmp_path, capsys):
     assert main(["search", folder, question, "-k", "1"]) == 0
     assert "monday-1" in capsys.readouterr().out
     assert main(["recall", folder, "--id", "monday-0", "-k", "1", "--mode", "association"]) == 0
-    assert "experienced +1 steps from 'monday-0'" in capsys.readouterr().out
+    assert "experienced +1 step from 'monday-0'" in capsys.readouterr().out
     late = ["recall", folder, "--id", "monday-0", "--faithful", "--where", '{"time": {"$gt": 1}}']
     assert main(late) == 2  # the filter excludes the query as well
     assert "cue" in capsys.readouterr().err

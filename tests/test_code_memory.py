@@ -11,7 +11,7 @@ import pytest
 from benchmarks.code.histories import History, git
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.apps.cli import main
-from pam_retriever.apps.code.learning import FILE, STATE, Learnt, learn, state_of
+from pam_retriever.apps.code.learning import FILE, STATE, LearningReport, learn, state_of
 from pam_retriever.apps.code.memory import CodeMemory
 from pam_retriever.apps.code.repository import Repository
 from pam_retriever.apps.code.texts import file_text, message_text, path_words
@@ -31,7 +31,7 @@ def fresh() -> PredictiveAssociativeIndex:
     return PredictiveAssociativeIndex(dim=64, embedder=embed)
 
 
-def update(index: PredictiveAssociativeIndex, folder: Path, revision: str = "HEAD", **options) -> Learnt:
+def update(index: PredictiveAssociativeIndex, folder: Path, revision: str = "HEAD", **options) -> LearningReport:
     return learn(index, Repository(folder), revision, **options)
 
 

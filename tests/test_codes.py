@@ -16,7 +16,7 @@ from pam_retriever.model.keys import query_vectors
 from pam_retriever.store.repair import check, repair
 from pam_retriever.training.config import TrainingRequest
 from pam_retriever.training.embedding_table import FORGETS, SPEED, EmbeddingTable
-from pam_retriever.training.shards import InMemory
+from pam_retriever.training.shards import InMemoryShards
 from pam_retriever.training.trainer import Trainer
 
 EPISODE = Channels(episode=1)
@@ -90,12 +90,12 @@ def test_what_is_learnt_later_moves_no_code_of_a_memory_without_new_experience(p
 
 
 def test_a_cue_without_a_code_is_scored_by_the_mean_of_the_other_channels():
-    looks = np.eye(2, 3, dtype=np.float32)
-    predicted = np.concatenate([looks[::-1], [[1, 0], [0, 0]]], axis=1, dtype=np.float32)  # the second cue has no code
-    both = query_vectors(Channels(forward=1, episode=4), looks, looks, predicted)
+    units = np.eye(2, 3, dtype=np.float32)
+    predicted = np.concatenate([units[::-1], [[1, 0], [0, 0]]], axis=1, dtype=np.float32)  # the second cue has no code
+    both = query_vectors(Channels(forward=1, episode=4), units, units, predicted)
     np.testing.assert_allclose(both[0], [0, 0.2, 0, 0, 0, 0, 0.8, 0])
     np.testing.assert_allclose(both[1], [1, 0, 0, 0, 0, 0, 0, 0])
-    assert not query_vectors(EPISODE, looks, looks, predicted)[1].any()
+    assert not query_vectors(EPISODE, units, units, predicted)[1].any()
 
 
 def test_a_step_moves_the_rows_that_were_asked_for_and_no_others():
@@ -153,7 +153,7 @@ def test_memories_that_all_look_the_same_get_codes_of_their_own():
 
 def test_without_codes_there_are_none(planted):
     experience = Experience(np.arange(200), np.arange(200) // 10, np.arange(200) % 10)
-    shards, request = InMemory(planted.vectors, experience), TrainingRequest(progress=False)
+    shards, request = InMemoryShards(planted.vectors, experience), TrainingRequest(progress=False)
     assert Trainer(shards, WINDOW, replace(QUICK, code=0), request).run().embeddings.shape == (200, 0)
     index = new_index(planted)
     index.fit(planted.outings, config=replace(QUICK, code=0), progress=False)
@@ -193,7 +193,7 @@ def test_repair_keeps_sound_codes_and_reports_lost_ones(fitted, planted, tmp_pat
                 index._store.database.memories.set_associations(np.array([rows[id]]), association)
     assert any("2 association vectors" in line for line in check(tmp_path / "broken"))
     done = repair(tmp_path / "broken")
-    assert any("episode codes of 1 memories" in line for line in done)
+    assert any("episode codes of 1 memory" in line for line in done)
     assert check(tmp_path / "broken") == []
     with PredictiveAssociativeIndex.open(tmp_path / "broken") as index:
         np.testing.assert_array_equal(code_of(index, "m003"), kept)

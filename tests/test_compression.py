@@ -163,12 +163,12 @@ def test_an_index_that_was_not_kept_whole_is_built_again(tmp_path, monkeypatch, 
     elif harm == "killed":  # after it has committed a change
         index = PredictiveAssociativeIndex.open(path)
         index.set_capacity(None)
-        index._store._home.close()
+        index._store._writable_folder.close()
     else:
         index = PredictiveAssociativeIndex.open(path)
         with index._store.database.transaction():
             index._store.database.settings.set("ann", {"name": "../../etc", "checksums": []})
-        index._store._home.close()
+        index._store._writable_folder.close()
     built = building(monkeypatch)
     with PredictiveAssociativeIndex.open(path) as index:
         assert built

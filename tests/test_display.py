@@ -40,7 +40,7 @@ def test_hits_are_a_table_with_why(dialogue):
     read = Read(dialogue.recall("2026-03-05/0", k=3, explain=True)._repr_html_())
     assert "table" in read.tags
     assert "Ben: What was it in the end?" in read.text
-    assert "experienced 1 times, mostly experience" in read.text
+    assert "experienced 1 time, mostly experience" in read.text
     assert "100%" in read.text
 
 

@@ -160,7 +160,7 @@ def test_a_copy_of_an_index_that_is_still_open_holds_nothing_of_what_was_deleted
 def test_a_process_that_dies_before_close_leaves_the_work_to_the_next(stored):
     index, path, traces = stored
     index.delete(GONE)
-    home = index._store._home
+    home = index._store._writable_folder
     home.database.connection.close()  # simulates the end of a process
     home._lock.release()
     with PredictiveAssociativeIndex.open(path):
@@ -255,7 +255,7 @@ def test_erasure_in_an_engine(kind):
             index.update(id, metadata={"half": ids.index(id) // 10, "title": f"the {name}"})
         report = index.erase(where={"half": 1})
         assert (report.memories, report.trajectories, report.feedback, len(index)) == (10, 2, 10, 10)
-        kept = str(index._store.database.kept._documents.since(-1))
+        kept = str(index._store.database.local_copy._documents.since(-1))
         assert [one for one in (*asked, *names) if one in kept] == [*asked[:10], *names[:10]]
         assert report.remaining and "log" in report.remaining[0]
         assert len(index.search(np.ones(DIM), k=20)) == 10

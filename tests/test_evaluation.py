@@ -80,7 +80,7 @@ def test_one_can_ask_in_another_way():
 @pytest.mark.parametrize(
     ("ranked", "relevant", "ks", "says"),
     [
-        ([["a"]], [], (5,), "1 questions and 0"),
+        ([["a"]], [], (5,), "1 question and 0"),
         ([], [], (5,), "at least one"),
         ([["a"]], [set()], (5,), "Question 0"),
         ([["a"]], ["a"], (5,), "has 'a' as relevant"),

@@ -182,7 +182,7 @@ def extend(index, planted, session: str, base: int, first: int, last: int) -> No
 def fresh_steps(index) -> int:
     """Returns the number of stored steps that a fit would treat as new."""
     _, trajectory, position, _ = index._store.database.trajectories.experienced()
-    return int(index._store.learnt().fresh(trajectory, position).sum())
+    return int(index._store.learned_steps().fresh(trajectory, position).sum())
 
 
 @pytest.mark.parametrize("order", [None, "n"])

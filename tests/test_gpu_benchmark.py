@@ -19,7 +19,7 @@ from benchmarks.paper.setting import Setting
 from pam_retriever import FitConfig
 from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.training.config import TrainingRequest
-from pam_retriever.training.shards import InMemory
+from pam_retriever.training.shards import InMemoryShards
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_baselines_are_not_measured_again(tmp_path):
 def test_muon_moves_the_matrices_and_adamw_the_rest():
     steps = np.arange(60)
     vectors = np.random.default_rng(0).standard_normal((60, 8)).astype(np.float32)
-    shards = InMemory(vectors, Experience(steps, steps // 10, steps % 10), 0)
+    shards = InMemoryShards(vectors, Experience(steps, steps // 10, steps % 10), 0)
     trainer = MuonTrainer(shards, 3, FitConfig(hidden=8, passes=2), TrainingRequest("cpu", 0, None, False))
     muon, adamw = (one.param_groups[0]["params"] for one in trainer._optimizer._optimizers)
     assert {one.dim() for one in muon} == {2}

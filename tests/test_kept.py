@@ -132,7 +132,7 @@ def test_links_that_were_not_kept_whole_are_read_from_the_database(path, monkeyp
 def test_a_change_drops_the_links_in_its_own_transaction(path, monkeypatch):
     index = PredictiveAssociativeIndex.open(path)
     index.observe(["m100", "m900"])
-    index._store._home.close()  # like a kill, this saves nothing
+    index._store._writable_folder.close()  # like a kill, this saves nothing
     read = reading(monkeypatch)
     with PredictiveAssociativeIndex.open(path) as index:
         assert read

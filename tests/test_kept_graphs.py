@@ -105,7 +105,7 @@ def test_a_reader_beside_a_writer_takes_them_and_what_changed_since(path, built)
 def test_after_a_kill_they_are_taken_with_what_was_committed(path, built):
     index = PredictiveAssociativeIndex.open(path)
     changed(index)
-    index._store._home.close()  # simulates the end of its process
+    index._store._writable_folder.close()  # simulates the end of its process
     with PredictiveAssociativeIndex.open(path) as index:
         assert_changed(index)
     assert not built
@@ -117,7 +117,7 @@ def test_those_of_another_fit_are_not_taken(path, built):
     index = PredictiveAssociativeIndex.open(path)
     index.fit([IDS[:6]], config=FitConfig(hidden=8, passes=1), progress=False, from_scratch=True)
     expected = answers(index)
-    index._store._home.close()
+    index._store._writable_folder.close()
     built.clear()
     with PredictiveAssociativeIndex.open(path) as index:
         assert built
@@ -128,7 +128,7 @@ def test_where_most_changed_they_are_built(path, built):
     """If most memories have changed, the graphs are built again."""
     index = PredictiveAssociativeIndex.open(path)
     index.add(VECTORS[:400] + 1, IDS[:400])
-    index._store._home.close()
+    index._store._writable_folder.close()
     with PredictiveAssociativeIndex.open(path) as index:
         assert built
         assert index.search(VECTORS[100] + 1, k=1)[0].id == "m100"
@@ -151,7 +151,7 @@ def say(path, saved) -> None:
     index = PredictiveAssociativeIndex.open(path)
     with index._store.database.transaction():
         index._store.database.settings.set("graph", saved)
-    index._store._home.close()
+    index._store._writable_folder.close()
 
 
 def put(at: int, value: int):

@@ -7,7 +7,7 @@ import pytest
 
 from pam_retriever.ann import factory
 from pam_retriever.model.keys import make_keys, unit
-from pam_retriever.store.key_indexes import Built, KeyIndexes
+from pam_retriever.store.key_indexes import IndexBuilder, KeyIndexes
 
 DIM, CODE = 12, 20
 RANDOM = np.random.default_rng(0)
@@ -19,7 +19,7 @@ def some(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def over(backend: str, rows: np.ndarray, vectors: np.ndarray, associations: np.ndarray) -> KeyIndexes:
-    built, width = Built(backend, None, DIM), DIM + CODE
+    built, width = IndexBuilder(backend, None, DIM), DIM + CODE
     return KeyIndexes(built.over(rows, make_keys(vectors, associations), width), None, width, built)
 
 
@@ -51,7 +51,7 @@ def test_a_flat_index_holds_every_number_once():
 
 def test_the_published_key_takes_twice_the_vector_and_its_code():
     """A key [p ; f(p) ; e(p)] takes 2.17 times as much as p, for 384 dimensions and a code of 64."""
-    built, random = Built("faiss", None, 384), np.random.default_rng(0)
+    built, random = IndexBuilder("faiss", None, 384), np.random.default_rng(0)
     keys = random.standard_normal((500, 2 * 384 + 64)).astype(np.float32)
     indexes = KeyIndexes(built.over(np.arange(500), keys, keys.shape[1]), None, keys.shape[1], built)
     assert sum(index.bytes for index in indexes.parts().values()) <= 2.2 * 500 * 4 * 384

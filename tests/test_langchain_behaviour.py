@@ -95,7 +95,7 @@ def test_an_empty_batch_and_an_embedder_that_loses_texts():
             return super().embed_documents(texts)[1:]
 
     assert PAMVectorStore(TableEmbedder()).add_documents([]) == []
-    with pytest.raises(InvalidInput, match="1 vectors for 2 texts"):
+    with pytest.raises(InvalidInput, match="1 vector for 2 texts"):
         PAMVectorStore(Losing()).add_texts(["x", "y"])
 
 

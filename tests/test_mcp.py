@@ -456,9 +456,9 @@ def test_a_text_is_embedded_once_and_before_the_turn():
 
         encode_query = encode_document
 
-    from pam_retriever.apps.mcp.folder import OneAtATime
+    from pam_retriever.apps.mcp.folder import LockedModel
 
-    model = OneAtATime(Counting())
+    model = LockedModel(Counting())
     for _ in range(3):
         model.encode_document(["a"])
     assert Counting.calls == 1

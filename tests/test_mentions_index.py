@@ -149,7 +149,7 @@ STEPS = st.lists(st.sampled_from(["add", "delete", "rename", "observe", "ask"]),
 @given(st.randoms(use_true_random=False), STEPS, st.sampled_from([2, 1000]))
 def test_mentions_are_those_of_an_index_built_at_once(random: random.Random, steps: list[str], many: int):
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("pam_retriever.store.kept_mentions.MANY", many)
+        patched.setattr("pam_retriever.store.index_mentions.MANY", many)
         _change_and_compare(random, steps)
 
 
@@ -190,7 +190,7 @@ def _change_and_compare(random: random.Random, steps: list[str]):
 
 
 def test_many_at_once_are_as_one_by_one(anywhere, monkeypatch):
-    monkeypatch.setattr("pam_retriever.store.kept_mentions.MANY", 2)
+    monkeypatch.setattr("pam_retriever.store.index_mentions.MANY", 2)
     at_once, one_by_one = anywhere(DIM), anywhere(DIM)
     _add(at_once, *FILMS)
     _add(at_once, "kiss", "temple", "ghana")
@@ -202,7 +202,7 @@ def test_many_at_once_are_as_one_by_one(anywhere, monkeypatch):
 @pytest.mark.parametrize("end", ["asked", "closed", "open"])
 def test_bulks_wait_for_a_question_or_the_end_and_are_searched_once(tmp_path, monkeypatch, end):
     """Many new texts are searched for names only once: at the next question, or when the index is closed."""
-    monkeypatch.setattr("pam_retriever.store.kept_mentions.MANY", 2)
+    monkeypatch.setattr("pam_retriever.store.index_mentions.MANY", 2)
     index, at_once = PredictiveAssociativeIndex.open(tmp_path / "index", DIM), PredictiveAssociativeIndex(DIM)
     mentions = index._store.database.mentions
     _fill(index, 8)
@@ -228,7 +228,7 @@ def test_bulks_wait_for_a_question_or_the_end_and_are_searched_once(tmp_path, mo
 
 def test_the_first_names_wait_too_if_they_come_in_bulk(monkeypatch):
     """The first names of an index, in bulk, are searched for with all earlier texts at the next question."""
-    monkeypatch.setattr("pam_retriever.store.kept_mentions.MANY", 2)
+    monkeypatch.setattr("pam_retriever.store.index_mentions.MANY", 2)
     index, at_once = PredictiveAssociativeIndex(DIM), PredictiveAssociativeIndex(DIM)
     index.add(_vectors(2), ["old 1", "old 2"], ["Ghana", "nothing"])
     _add(index, "temple", "ghana")

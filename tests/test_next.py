@@ -18,7 +18,7 @@ from pam_retriever.retrieval.mixture.pools import Pools
 from pam_retriever.retrieval.sequences import recency
 from pam_retriever.retrieval.sequences.blend import fit_parts
 from pam_retriever.retrieval.sequences.features import FEATURES, HIDDEN, SHARES, NextEvidence
-from pam_retriever.retrieval.sequences.fitting import Experienced, fit_next, moments
+from pam_retriever.retrieval.sequences.fitting import ExperienceCopy, fit_next, moments
 from pam_retriever.retrieval.sequences.mixture import NextMixture
 from pam_retriever.retrieval.sequences.recency import HALF_LIVES, Recency
 from pam_retriever.retrieval.sequences.steps import LastSteps
@@ -483,7 +483,7 @@ def test_ten_questions_fit_the_parts():
     graph = CooccurrenceGraph(walk, np.ones(30, int), np.arange(30))
     vectors = random.standard_normal((20, DIM)).astype(np.float32)
     vectors = unit(vectors)
-    mixture, questions, validation = fit_next(Experienced.of(graph, stored(vectors)))
+    mixture, questions, validation = fit_next(ExperienceCopy.of(graph, stored(vectors)))
     prior = NextMixture.prior()
     assert questions == 10 and not validation.worths
     assert mixture.fitted[0]

@@ -11,7 +11,7 @@ from pam_retriever import FitConfig, IndexFormatError, PredictiveAssociativeInde
 from pam_retriever.ann.exact import ExactBackend
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.keys import unit
-from pam_retriever.retrieval.mixture.holdout import Asked
+from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.sequences.bilinear import Bilinear
 from pam_retriever.retrieval.sequences.mixture import left_open, with_room
@@ -134,11 +134,13 @@ def test_a_fit_compares_the_candidates_of_recall():
         np.zeros(6, np.float32),
     )
     reached = np.array([True, True, False, True, False, True])
-    asked = Asked(choices, np.arange(6), reached, np.array([2.0, 1.0]), np.array([0, 1]), np.ones(2, bool))
+    asked = HeldOutQuestions(choices, np.arange(6), reached, np.array([2.0, 1.0]), np.array([0, 1]), np.ones(2, bool))
     few = asked.proposed()
     np.testing.assert_array_equal(few.row, [0, 1, 3, 5])
     np.testing.assert_array_equal(few.choices.starts, [0, 2])
     np.testing.assert_allclose(few.choices.target, [1, 0, 0, 0])
     np.testing.assert_allclose(few.choices.weight, [0.5, 0])
-    nothing = Asked(choices, np.arange(6), np.zeros(6, bool), asked.uses, asked.part, asked.natural).proposed()
+    nothing = HeldOutQuestions(
+        choices, np.arange(6), np.zeros(6, bool), asked.uses, asked.part, asked.natural
+    ).proposed()
     assert len(nothing.row) == 6 and not nothing.choices.weight.any()  # so that each question has a candidate

@@ -73,9 +73,9 @@ def test_a_fit_is_kept_for_its_training_code_config_and_name(setting, monkeypatc
 
 
 def test_ranks_and_scores_are_evaluated_alike(setting):
-    looks = Similarity()
-    looks.fit(setting.experience, setting.world.states, WINDOW)
-    scores = fits.without_cue(looks.scores)
+    cosine = Similarity()
+    cosine.fit(setting.experience, setting.world.states, WINDOW)
+    scores = fits.without_cue(cosine.scores)
     by_scores = evaluate(scores, setting.queries, setting.world)
     by_ranks = evaluate_ranks(ranks_of(scores, len(setting.world.states)), setting.queries, setting.world)
     assert set(by_scores) - set(by_ranks) == {"AUC", "AUC_cross_room"}
@@ -84,11 +84,11 @@ def test_ranks_and_scores_are_evaluated_alike(setting):
 
 
 def test_the_strict_protocol_leaves_the_query_out(setting):
-    looks = Similarity()
-    looks.fit(setting.experience, setting.world.states, WINDOW)
+    cosine = Similarity()
+    cosine.fit(setting.experience, setting.world.states, WINDOW)
     rows = np.array([5, 9])
-    assert metrics.top(fits.under("published", looks.scores)(rows), 1)[:, 0].tolist() == [5, 9]
-    assert not np.isin(metrics.top(fits.under("strict", looks.scores)(rows), 1)[:, 0], rows).any()
+    assert metrics.top(fits.under("published", cosine.scores)(rows), 1)[:, 0].tolist() == [5, 9]
+    assert not np.isin(metrics.top(fits.under("strict", cosine.scores)(rows), 1)[:, 0], rows).any()
 
 
 def test_a_subset_keeps_exactly_the_drawn_associations(setting):
@@ -179,10 +179,10 @@ def test_shuffling_keeps_the_states_of_a_trajectory_and_a_tenth_of_its_associate
 def test_matched_negatives_leave_similarity_nothing():
     """Similarity cannot tell strict negatives from associates, because both are equally similar to the query."""
     world = Setting("strict", trajectories=60)
-    looks = Similarity()
-    looks.fit(world.experience, world.world.states, WINDOW)
-    assert matched.matched_auc(looks.scores, world)["AUC"] == pytest.approx(0.5, abs=0.04)
-    assert matched.matched_auc(looks.scores, replace(world, protocol="published"))["AUC"] > 0.65
+    cosine = Similarity()
+    cosine.fit(world.experience, world.world.states, WINDOW)
+    assert matched.matched_auc(cosine.scores, world)["AUC"] == pytest.approx(0.5, abs=0.04)
+    assert matched.matched_auc(cosine.scores, replace(world, protocol="published"))["AUC"] > 0.65
 
 
 def test_chain_targets_are_where_they_should_be(setting):

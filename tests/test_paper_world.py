@@ -35,8 +35,8 @@ def test_associations_are_all_pairs_within_the_window():
 @pytest.mark.slow
 def test_the_cosine_row_is_the_published_one():
     world = build(42)
-    looks = unit(world.states)
-    figures = evaluate(lambda rows: looks[rows] @ looks.T, choose_queries(world), world)
+    units = unit(world.states)
+    figures = evaluate(lambda rows: units[rows] @ units.T, choose_queries(world), world)
     published = {"AP@1": 0.0, "AP@5": 0.0848, "AP@10": 0.0628, "AP@20": 0.0454, "AUC": 0.7892, "AUC_cross_room": 0.5033}
     assert {name: round(figures[name], 4) for name in published} == published
     assert round(figures["CBR@20"], 5) == 0.00033

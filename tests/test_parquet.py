@@ -55,7 +55,7 @@ def test_what_cannot_be_read_is_refused(planted, tmp_path, monkeypatch):
         read_parquet(good)
     with pytest.raises(InvalidInput, match="cannot be read"):
         read_parquet(tmp_path / "none.parquet", ids="id")
-    with pytest.raises(InvalidInput, match="1 nulls"):
+    with pytest.raises(InvalidInput, match="1 null"):
         list(read_parquet(pa.table({"trajectory": ["a", "a"], "id": ["b", None]}), ids="id"))
     with pytest.raises(InvalidInput, match="next to each other"):
         list(read_parquet(pa.table({"trajectory": list("aabba"), "id": list("cdefg")}), ids="id"))

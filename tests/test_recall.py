@@ -197,8 +197,8 @@ def test_a_deleted_memory_and_its_links_are_gone_at_once(planted):
 
 
 def test_before_fit_default_recall_answers_and_association_names_the_remedy(index, planted):
-    looks = index.search("m000")
-    assert index.recall("m000").ids == looks.ids
+    similar = index.search("m000")
+    assert index.recall("m000").ids == similar.ids
     assert index.recall(planted.vectors[0] + 0.5).ids == index.search(planted.vectors[0] + 0.5).ids
     assert [hits.ids for hits in index.recall(["m000", "m001"], k=3)] == [
         index.recall(id, k=3).ids for id in ("m000", "m001")

@@ -30,9 +30,9 @@ class World:
     def index(self) -> PredictiveAssociativeIndex:
         index = PredictiveAssociativeIndex(dim=DIM)
         ids = [f"t{topic}.{n}" for topic in range(TOPICS) for n in range(THINGS)]
-        looks = unit(np.random.default_rng(7).normal(size=(len(ids), DIM)))
+        units = unit(np.random.default_rng(7).normal(size=(len(ids), DIM)))
         index.add(
-            looks, ids, [f"thing number{at}" for at in range(len(ids))], [{"n": at % 3} for at in range(len(ids))]
+            units, ids, [f"thing number{at}" for at in range(len(ids))], [{"n": at % 3} for at in range(len(ids))]
         )
         return index
 

@@ -17,7 +17,7 @@ from pam_retriever.retrieval.mixture import logit, past_use
 from pam_retriever.retrieval.mixture.calibration import Calibration, expected_calibration_error
 from pam_retriever.retrieval.mixture.expanded_words import ExpandedWords
 from pam_retriever.retrieval.mixture.fitting import fit_kind, fit_mixture, sample
-from pam_retriever.retrieval.mixture.holdout import Asked, History, Newcomers, ask_held_out, parts
+from pam_retriever.retrieval.mixture.holdout import FirstUses, HeldOutQuestions, History, ask_held_out, parts
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.mixture.mixture import (
     KINDS,
@@ -432,7 +432,7 @@ def test_uses_of_newcomers_count_as_often_as_they_are_to_be_expected():
     stored = Cues(np.eye(6, dtype=np.float32), [[]] * 6, np.arange(6))
     history = History(np.eye(8, 6, dtype=np.float32), [[]] * 8, uses, stored)
     known = np.array([True, True, False, False, False, False])
-    found = Newcomers.of(history, known, np.arange(4, 8), np.random.default_rng(0))
+    found = FirstUses.of(history, known, np.arange(4, 8), np.random.default_rng(0))
     assert found.rows.tolist() == [False, False, True, True, False, False]
     share = 4 / 6  # the share of newcomers in the held-out uses
     assert found.factor == pytest.approx((1 / 10) / (9 / 10) * (1 - share) / share)
@@ -487,7 +487,7 @@ def test_by_time_no_part_is_judged_by_what_came_later():
         np.arange(415) * 6,
         *(np.concatenate([getattr(one, name) for one in each]) for name in ("target", "weight", "offset")),
     )
-    asked = Asked(
+    asked = HeldOutQuestions(
         joined,
         np.tile(np.arange(6), 415),
         np.ones(2490, bool),
@@ -505,7 +505,7 @@ def test_where_the_prior_is_wrong_recall_without_feedback_is_not_lost():
     choices = planted(questions=45, candidates=20, weights=(3.0, 0.0, 0.0, 0.0, 0.0))
     part, pairs = np.repeat(np.arange(3), 15), 45 * 20
     row = np.tile(np.arange(20), 45)
-    asked = Asked(choices, row, np.ones(pairs, bool), np.ones(45), part, np.ones(45, bool))
+    asked = HeldOutQuestions(choices, row, np.ones(pairs, bool), np.ones(45), part, np.ones(45, bool))
     prior = np.array([0.5, 2.0, -2.0, 2.0, -2.0])
     test = planted(questions=400, candidates=20, weights=(3.0, 0.0, 0.0, 0.0, 0.0), seed=1)
     alone = logit.log_loss(np.array([3.0, 0, 0, 0, 0]), test).mean()
@@ -549,7 +549,7 @@ def test_a_mixture_survives_json():
     assert again.features == mixture.features
     assert again.calibration == mixture.calibration
     broken = mixture.to_dict() | {"features": ["a"]}
-    with pytest.raises(InvalidInput, match="1 features"):
+    with pytest.raises(InvalidInput, match="1 feature"):
         Mixture.from_dict(broken)
     with pytest.raises(InvalidInput, match="cannot be read"):
         Mixture.from_dict({"features": []})

@@ -32,7 +32,7 @@ def test_room_is_added_to_the_probability_of_what_was_never_used(questions):
     flat = [pair for question in questions for pair in question]
     scores = np.array([score for score, _, _ in flat], np.float32)
     never = np.array([new for _, new, _ in flat])
-    plain = np.array([looks for _, _, looks in flat], np.float32)
+    plain = np.array([vectors for _, _, vectors in flat], np.float32)
     starts = np.cumsum([0, *(len(question) for question in questions[:-1])])
     added = make_room(scores, never, plain, starts)
     assert not added[~never].any()
@@ -74,13 +74,13 @@ def tools_of_long_requests(seed=0, requests=300):
     """Returns tools, of which a third is never used, and requests of thirty words that occur in no tool's text."""
     random = np.random.default_rng(seed)
     tools, used, dim = 60, 40, 24
-    looks = random.normal(size=(tools, dim))
+    vectors = random.normal(size=(tools, dim))
     index = PredictiveAssociativeIndex(dim)
-    index.add(looks, [f"m{tool}" for tool in range(tools)], [f"tool number{tool}" for tool in range(tools)])
+    index.add(vectors, [f"m{tool}" for tool in range(tools)], [f"tool number{tool}" for tool in range(tools)])
 
     def ask(tool):
         words = " ".join(f"common{n}" for n in random.integers(0, 60, 30))
-        return looks[tool] + 1.5 * random.normal(size=dim), words
+        return vectors[tool] + 1.5 * random.normal(size=dim), words
 
     for tool in random.integers(0, used, requests).tolist():
         vector, text = ask(tool)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex
 from pam_retriever.store.last_fit import from_stored, to_stored
 from pam_retriever.training.schedule import Schedule
-from pam_retriever.training.shards import InMemory, Shards
+from pam_retriever.training.shards import InMemoryShards, Shards
 
 IDS = [f"m{n}" for n in range(12)]
 VECTORS = np.random.default_rng(3).standard_normal((12, 4)).astype(np.float32)
@@ -60,14 +60,14 @@ def test_passes_of_one_length_are_as_far_as_in_a_whole_plan(length, passes, whol
 
 
 def test_a_fit_that_a_clock_ends_does_not_draw_the_passes_after_it(monkeypatch):
-    drawn, real = [], InMemory.of_pass
+    drawn, real = [], InMemoryShards.of_pass
 
     def of_pass(self, random):
         drawn.append(1)
         assert len(drawn) < 10_000, "all of ten million passes are drawn"
         return real(self, random)
 
-    monkeypatch.setattr(InMemory, "of_pass", of_pass)
+    monkeypatch.setattr(InMemoryShards, "of_pass", of_pass)
     with PredictiveAssociativeIndex(4) as index:
         index.add(VECTORS, IDS)
         config = FitConfig(hidden=8, passes=10_000_000)

@@ -75,9 +75,9 @@ def test_calibration_and_recall_see_the_same(calibrated):
     nearness, near = view.similar.search(keys[:, :DIM], 65)  # the memory itself, and 64 others
     plain = plain_cues(known.vectors[sample.cues], view.predict(known.vectors[sample.cues]))
     plain = replace(plain, own=rows, near=near, nearness=nearness)
-    queries = _query(plain, calibration.unseen, plain.looks, plain.unaided)
+    queries = _query(plain, calibration.unseen, plain.given, plain.unaided)
     _, named = share_out(view.associative, queries, rows, np.zeros(count, np.float32), COUNT, None)
-    by_alike, by_named, by_looks = _hints(plain, named, np.zeros(count, np.float32), view, calibration)
+    by_alike, by_named, by_similarity = _hints(plain, named, np.zeros(count, np.float32), view, calibration)
     links = dense(_exact_links(stored_cues(keys, rows, DIM), view, calibration), count)
 
     other = sample.times > 0
@@ -89,7 +89,7 @@ def test_calibration_and_recall_see_the_same(calibrated):
         (sample.label, links / links.sum(axis=1, keepdims=True)),
         (sample.alike, dense(by_alike, count)),
         (links_of_named(known, sample, shares), dense(by_named, count)),
-        (sample.looks, dense(by_looks, count)),
+        (sample.similar, dense(by_similarity, count)),
     ):
         assert (calibrated_on > 0).sum() > count  # enough values are compared
         np.testing.assert_allclose(calibrated_on[other], served[other], rtol=1e-3, atol=1e-6)

@@ -53,10 +53,10 @@ def test_sources_of_words_add_up_and_can_be_left_out():
     for hit in hits:
         assert sum(hit.sources.values()) == pytest.approx(hit.score, abs=1e-5)
     assert any(hit.sources.get("neighbours") for hit in hits)
-    looks = index.recall(query, text=text, k=10, explain=True, without=["words", "neighbours", "labels"])
-    assert set(looks.ids) <= set(index.search(query, k=30).ids)
-    assert looks.ids == sorted(looks.ids, key=lambda id: -looks[looks.ids.index(id)].similarity)
-    assert {name for hit in looks for name in hit.sources} <= {"similarity", "times"}
+    similar = index.recall(query, text=text, k=10, explain=True, without=["words", "neighbours", "labels"])
+    assert set(similar.ids) <= set(index.search(query, k=30).ids)
+    assert similar.ids == sorted(similar.ids, key=lambda id: -similar[similar.ids.index(id)].similarity)
+    assert {name for hit in similar for name in hit.sources} <= {"similarity", "times"}
 
 
 def test_sources_of_use_are_log_odds_whose_softmax_is_the_score():

@@ -16,7 +16,7 @@ from pam_retriever.errors import IndexFormatError
 from pam_retriever.model.keys import MODES
 from pam_retriever.store.readwrite import ReadWriteLock
 from pam_retriever.training import checkpoint
-from pam_retriever.training.shards import Stored
+from pam_retriever.training.shards import StoredShards
 from pam_retriever.training.trainer import Trainer
 
 SMALL = FitConfig(hidden=64, passes=30, batch_size=50, holdout=0.2)
@@ -58,7 +58,7 @@ def test_parts_from_any_iterator_learn_what_fit_learns_at_once(planted):
 def test_a_shard_is_no_larger_than_the_buffer_and_a_pass_is_everything_once(planted):
     index = new_index(planted)
     index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
-    source = Stored(index._store.database, ReadWriteLock(), index.dim, 45)
+    source = StoredShards(index._store.database, ReadWriteLock(), index.dim, 45)
     for seed in (0, 1):
         random, seen = np.random.default_rng(seed), []
         for blocks in source.of_pass(random):

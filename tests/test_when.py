@@ -107,7 +107,7 @@ def test_kinds_are_not_mixed(anywhere):
         index.add(VECTORS[:2], ["a", "b"], timestamps=[1.0, DAYS[0]])
     with pytest.raises(InvalidInput, match="Wrap it"):
         index.add(VECTORS[:1], ["a"], timestamps=DAYS[0])
-    with pytest.raises(InvalidInput, match="3 timestamps for 1"):
+    with pytest.raises(InvalidInput, match="timestamps of length 3 for 1 vector"):
         index.add(VECTORS[:1], ["a"], timestamps=DAYS[:3])
     with pytest.raises(InvalidInput, match="timestamp"):
         index.add(VECTORS[:1], ["a"], timestamps=["yesterday"])

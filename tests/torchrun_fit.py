@@ -42,17 +42,17 @@ def main(report_to: Path, name: str, where: str, buffer: int | None) -> None:
     else:
         opened = PredictiveAssociativeIndex.open(where, read_only=not first)
     trainings = []
-    made = distributed.Together.__init__
+    made = distributed.DistributedPredictor.__init__
 
     def noted(self, *arguments):  # so that the test can read the number of sent bytes
         made(self, *arguments)
         trainings.append(self)
 
-    distributed.Together.__init__ = noted
+    distributed.DistributedPredictor.__init__ = noted
     with opened as index, FirstGradient() as gradient:
         dist.barrier()
         report = index.fit(config=CONFIG, buffer=buffer, device="cpu", progress=False)
-        distributed.Together.__init__ = made
+        distributed.DistributedPredictor.__init__ = made
         sent = {"bytes": trainings[0].bytes, "seconds": trainings[0].seconds, "of": report.seconds}
         dist.barrier()
         # the other process must open the folder again to see the fit

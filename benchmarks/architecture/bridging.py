@@ -31,21 +31,21 @@ def run(seed: int, noises: tuple[float, ...] = (0.15, 0.2, 0.25, 0.3)) -> dict[s
     shuffled = fitted(world, random.permutation(world.episodes.reshape(-1)).reshape(world.episodes.shape))
     tables: dict[str, dict[str, dict[str, float]]] = {}
     for noise in (0.0, *noises):
-        looks = world.states[cues] + noise * random.standard_normal((CUES, DIM)).astype(np.float32)
-        nearest = np.array([int(hit[0].id) for hit in index.search(looks, k=1)])
+        vectors = world.states[cues] + noise * random.standard_normal((CUES, DIM)).astype(np.float32)
+        nearest = np.array([int(hit[0].id) for hit in index.search(vectors, k=1)])
         methods: dict[str, list[Int64]] = {
             "graph, walks counted": walk(world, nearest, normalise=False),
             "graph, random walk": walk(world, nearest, normalise=True),
-            "cosine": recalled(index, looks, mode="similarity"),
-            "recall": recalled(index, looks),
-            "hops=2": recalled(index, looks, hops=2),
-            "hops=2, min_score": recalled(index, looks, hops=2, min_score=MIN_SCORE),
+            "cosine": recalled(index, vectors, mode="similarity"),
+            "recall": recalled(index, vectors),
+            "hops=2": recalled(index, vectors, hops=2),
+            "hops=2, min_score": recalled(index, vectors, hops=2, min_score=MIN_SCORE),
         }
         if not noise:
-            methods["hops=3, min_score"] = recalled(index, looks, hops=3, min_score=MIN_SCORE)
-            methods["hops=2, no snapping"] = recalled(index, looks, hops=2, snap=False)
-            methods["hops=2, time shuffled"] = recalled(shuffled, looks, hops=2)
-            methods["hops=2, min_score, time shuffled"] = recalled(shuffled, looks, hops=2, min_score=MIN_SCORE)
+            methods["hops=3, min_score"] = recalled(index, vectors, hops=3, min_score=MIN_SCORE)
+            methods["hops=2, no snapping"] = recalled(index, vectors, hops=2, snap=False)
+            methods["hops=2, time shuffled"] = recalled(shuffled, vectors, hops=2)
+            methods["hops=2, min_score, time shuffled"] = recalled(shuffled, vectors, hops=2, min_score=MIN_SCORE)
         title = "exact cue" if not noise else f"cue with noise {noise} a dimension, nearest right {hit(nearest, cues)}"
         tables[title] = {name: judge(world, cues, bridges, found) for name, found in methods.items()}
     return {
@@ -64,8 +64,8 @@ def fitted(world: World, episodes: Int64) -> PredictiveAssociativeIndex:
     return index
 
 
-def recalled(index: PredictiveAssociativeIndex, looks: Float32, **options: Any) -> list[Int64]:
-    return [np.array([int(hit.id) for hit in hits], np.int64) for hits in index.recall(looks, k=K, **options)]
+def recalled(index: PredictiveAssociativeIndex, vectors: Float32, **options: Any) -> list[Int64]:
+    return [np.array([int(hit.id) for hit in hits], np.int64) for hits in index.recall(vectors, k=K, **options)]
 
 
 def walk(world: World, starts: Int64, normalise: bool) -> list[Int64]:

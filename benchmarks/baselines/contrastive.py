@@ -47,37 +47,37 @@ class Contrastive:
     device: str = "cpu"
 
     def fit(self, experience: Experience, vectors: Float32, window: int) -> None:
-        looks = unit(vectors)
+        units = unit(vectors)
         associations = associate(experience, len(vectors), window)
         with torch.random.fork_rng():
             torch.manual_seed(self.seed)
             self._model = self.towers(vectors.shape[1]).to(self.device)
-        self._train(torch.from_numpy(looks).to(self.device), associations, experience)
+        self._train(torch.from_numpy(units).to(self.device), associations, experience)
         everyone = torch.from_numpy(np.stack([associations.indices, associations.anchors()]))
         with torch.inference_mode():
-            queries, keys = self._model.cpu().eval()(torch.from_numpy(looks), everyone)
+            queries, keys = self._model.cpu().eval()(torch.from_numpy(units), everyone)
         self._queries, self._keys = queries.numpy(), keys.numpy()
 
-    def _train(self, looks: Tensor, associations: Associations, experience: Experience) -> None:
+    def _train(self, units: Tensor, associations: Associations, experience: Experience) -> None:
         optimizer = torch.optim.AdamW(
             self._model.parameters(), lr=self.learning_rate, betas=(0.9, 0.95), weight_decay=1e-4
         )
         random = np.random.default_rng(self.seed)
-        lookup = np.full(len(looks), -1, np.int64)
+        lookup = np.full(len(units), -1, np.int64)
         total = self.passes * len(_cuts(experience))
         for step, members in enumerate(tqdm(_batches(experience, self.passes, random), total=total, disable=None)):
             done = step / total
             for group in optimizer.param_groups:
                 group["lr"] = self.learning_rate * min(1.0, (done + 1e-3) / WARMUP) * _cosine(1.0, 0.002, done)
             rows, columns, _ = within(associations, members, lookup)
-            row, column = (torch.from_numpy(side).to(looks.device) for side in (rows, columns))
-            queries, keys = self._model(looks[torch.from_numpy(members).to(looks.device)], torch.stack([column, row]))
+            row, column = (torch.from_numpy(side).to(units.device) for side in (rows, columns))
+            queries, keys = self._model(units[torch.from_numpy(members).to(units.device)], torch.stack([column, row]))
             loss = multi_positive_info_nce(
                 queries @ keys.T / _cosine(TEMPERATURE, FINAL_TEMPERATURE, done),
                 row,
                 column,
-                torch.ones(len(row), device=looks.device),
-                bank_size=len(looks),
+                torch.ones(len(row), device=units.device),
+                bank_size=len(units),
             )
             optimizer.zero_grad()
             loss.backward()

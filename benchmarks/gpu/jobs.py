@@ -103,9 +103,9 @@ def _batch(plan: Plan) -> dict[str, Any]:
     setting, k = replace(plan.setting, config="fast"), 10
     index, fitted = index_of(setting, setting.seeds[0])
     rows = np.random.default_rng(0).integers(0, len(fitted.states), plan.queries)
-    keys = np.concatenate([fitted.looks, fitted.predicted], axis=1)
+    keys = np.concatenate([fitted.units, fitted.predicted], axis=1)
     cues = stored_cues(keys[rows], rows, fitted.states.shape[1])
-    queries = query_vectors(CHANNELS[JOINT], cues.looks, cues.completed, cues.predicted)
+    queries = query_vectors(CHANNELS[JOINT], cues.given, cues.completed, cues.predicted)
     place = choose_device(setting.device)
     there = torch.from_numpy(keys).to(place)
 

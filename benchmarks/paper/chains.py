@@ -40,13 +40,13 @@ def _published(setting: Setting, seed: int) -> dict[str, float]:
     """Scores one to three hops: the sum over hops, weighted .7 per further hop; no hop moves to a stored state."""
     _, fitted = index_of(setting, seed)
     cues, targets = _two_steps_away(setting)
-    looks = Similarity()
-    looks.fit(setting.experience, setting.world.states, WINDOW)
-    found = {"cosine": looks.scores(cues)}
+    cosine = Similarity()
+    cosine.fit(setting.experience, setting.world.states, WINDOW)
+    found = {"cosine": cosine.scores(cues)}
     point, total = setting.world.states[cues], np.zeros((len(cues), len(setting.world.states)), np.float32)
     for hop, name in enumerate(("1 hop", "2 hops", "3 hops")):
         point = _raw(fitted, point)
-        total += AGGREGATE**hop * (_unit(point) @ fitted.looks.T)
+        total += AGGREGATE**hop * (_unit(point) @ fitted.units.T)
         found[name] = total.copy()
     return {
         name: float((metrics.top(scores, 20) == targets[:, None]).any(axis=1).mean()) for name, scores in found.items()
@@ -77,7 +77,7 @@ def _strict(setting: Setting, seed: int) -> dict[str, dict[str, float]]:
     point = setting.world.states[cues]
     for hop in (1, 2, 3):
         point = _raw(fitted, point)
-        scores = _unit(point) @ fitted.looks.T
+        scores = _unit(point) @ fitted.units.T
         found[f"forward, {hop} hop{'s' * (hop > 1)}, not snapped"] = _by_distance(setting, cues, scores)
     return found
 
@@ -108,9 +108,9 @@ def _others(setting: Setting) -> dict[str, dict[str, float]]:
         weights = np.eye(3, dtype=np.float32)[hop - 1, :hop]
         walked = discounted_walks(transition, cues, weights)
         found[f"exact graph, {hop} step{'s' * (hop > 1)} of a walk"] = _by_distance(setting, cues, walked)
-    looks = Similarity()
-    looks.fit(setting.experience, setting.world.states, WINDOW)
-    return found | {"cosine": _by_distance(setting, cues, looks.scores(cues))}
+    cosine = Similarity()
+    cosine.fit(setting.experience, setting.world.states, WINDOW)
+    return found | {"cosine": _by_distance(setting, cues, cosine.scores(cues))}
 
 
 def _cues(setting: Setting) -> Int64:

@@ -28,7 +28,7 @@ from pam_retriever.model.forward import PredictorConfig
 from pam_retriever.model.keys import MODES, query_vectors, unit
 from pam_retriever.model.predictor import Predictor
 from pam_retriever.training.config import TrainingRequest
-from pam_retriever.training.shards import InMemory
+from pam_retriever.training.shards import InMemoryShards
 from pam_retriever.training.trainer import Trained, Trainer
 from pam_retriever.types import Float32, Int64
 
@@ -49,14 +49,14 @@ class Fitted:
 
     Attributes:
         states: (M, d), not normalised.
-        looks: (M, d), the same at unit length.
+        units: (M, d), the same at unit length.
         predicted: (M, d + code), f and the episode code of each.
         model: f.
         report: the report of ``fit``.
     """
 
     states: Float32
-    looks: Float32
+    units: Float32
     predicted: Float32
     model: Predictor
     report: dict[str, Any]
@@ -64,12 +64,12 @@ class Fitted:
     @property
     def channels(self) -> dict[str, Channels]:
         """Returns the channels of the model: the published recipe trains no episode code."""
-        coded = self.predicted.shape[1] > self.looks.shape[1]
+        coded = self.predicted.shape[1] > self.units.shape[1]
         return {name: channels for name, channels in CHANNELS.items() if coded or name != "episode"}
 
     def scores(self, channels: Channels) -> Scores:
         """Returns scores of stored cues, by the learned channels only."""
-        return lambda rows: self.score(channels, self.looks[rows], self.predicted[rows])
+        return lambda rows: self.score(channels, self.units[rows], self.predicted[rows])
 
     def score(self, channels: Channels, cues: Float32, predicted: Float32) -> Float32:
         """Returns (Q, M) scores of (Q, d) cues at unit length, with their f and e, (Q, d + code)."""
@@ -77,7 +77,7 @@ class Fitted:
 
     @cached_property
     def _keys(self) -> Float32:
-        return np.concatenate([self.looks, self.predicted], axis=1)
+        return np.concatenate([self.units, self.predicted], axis=1)
 
     def predict(self, vectors: Float32) -> Float32:
         """Returns (n, d + code): f of any vectors (n, d), at unit length, without a code."""
@@ -122,7 +122,7 @@ def trained(
     folder = _folder(setting, config, seed, name)
     if not (folder / "report.json").exists():
         found = train(
-            InMemory(states, experience or setting.experience, seed),
+            InMemoryShards(states, experience or setting.experience, seed),
             config,
             TrainingRequest(setting.device, seed),
             partial,
@@ -140,7 +140,7 @@ def trained(
     return _fitted(states, model.eval(), codes, folder)
 
 
-def train(shards: InMemory, config: FitConfig, request: TrainingRequest, partial: Partial | None) -> Trained:
+def train(shards: InMemoryShards, config: FitConfig, request: TrainingRequest, partial: Partial | None) -> Trained:
     """Trains once, on all associations or on a part of them."""
     if partial is None:
         return Trainer(shards, WINDOW, config, request).run()

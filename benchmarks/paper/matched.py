@@ -39,8 +39,8 @@ def matched_auc(scores: Scores, setting: Setting) -> dict[str, float]:
     them.
     """
     world, found = setting.world, []
-    looks = Similarity()
-    looks.fit(setting.experience, world.states, WINDOW)
+    similarity = Similarity()
+    similarity.fit(setting.experience, world.states, WINDOW)
     for query in setting.queries.discrimination:
         room = np.flatnonzero(world.rooms == world.rooms[query])
         associates = setting.queries.associates[query]
@@ -50,7 +50,7 @@ def matched_auc(scores: Scores, setting: Setting) -> dict[str, float]:
             continue
         row = scores(np.array([query]))[0]
         if setting.protocol == "strict":
-            cosine = looks.scores(np.array([query]))[0]
+            cosine = similarity.scores(np.array([query]))[0]
             others = _matched(cosine, there, others)
         found.append(metrics.auc(row[there], row[others]))
     return {"AUC": float(np.mean(found)), "queries": len(found)}

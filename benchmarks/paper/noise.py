@@ -111,13 +111,13 @@ def _queries(setting: Setting, seed: int) -> Columns:
             lambda cues, channels=channels: fitted.score(channels, unit(cues), fitted.predict(cues)), setting
         )
     columns["forward, nearest memory"] = curve(
-        lambda cues: _nearest(fitted.looks, cues, fitted.scores(CHANNELS["forward"])), setting
+        lambda cues: _nearest(fitted.units, cues, fitted.scores(CHANNELS["forward"])), setting
     )
     return columns
 
 
-def _nearest(looks: Float32, cues: Float32, scores: Callable[[Int64], Float32]) -> Float32:
-    return scores((unit(cues) @ looks.T).argmax(axis=1))
+def _nearest(units: Float32, cues: Float32, scores: Callable[[Int64], Float32]) -> Float32:
+    return scores((unit(cues) @ units.T).argmax(axis=1))
 
 
 def _stored(setting: Setting, level: float) -> dict[str, dict[str, float]]:

@@ -48,7 +48,7 @@ def main() -> None:
     random = np.random.default_rng(0)
     chosen = random.choice(count, 1000, replace=False)
     cues = stored_cues(keys[chosen], chosen + 1, dim)
-    queries = query_vectors(MODES["association"], cues.looks, cues.completed, cues.predicted)
+    queries = query_vectors(MODES["association"], cues.given, cues.completed, cues.predicted)
     names = [ids[row] for row in chosen]
     noisy = (world.states[chosen] + 0.3 * random.standard_normal((1000, dim))).astype(np.float32)
 

@@ -22,7 +22,7 @@ from pam_retriever.ann.exact import ExactBackend
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.retrieval.sequences.blend import chosen, fit_parts
 from pam_retriever.retrieval.sequences.features import SHARES
-from pam_retriever.retrieval.sequences.fitting import Experienced, Held, held_out
+from pam_retriever.retrieval.sequences.fitting import ExperienceCopy, HeldOutSplit, held_out
 from pam_retriever.retrieval.sequences.mixture import KINDS, PRIOR
 
 STRETCHES, STEPS = 3, 2_000  # sections of each data set, and steps of each section
@@ -43,7 +43,7 @@ def main() -> None:
     arguments = parser.parse_args()
     root = data.find(arguments.folder, (".",), __doc__ or "")
     embedder = data.load_embedder(arguments.model)
-    found: dict[str, list[Held]] = {"walks": [], "records": []}
+    found: dict[str, list[HeldOutSplit]] = {"walks": [], "records": []}
     used = []
     for name in ("wikispeedia", *REPOSITORIES):
         if name in arguments.without:
@@ -65,7 +65,7 @@ def main() -> None:
         for part in (None, *range(STRETCHES)):
             some = experience if part is None else stretch(experience, part)
             when = times if times is None or part is None else stretch([times], part)[0]
-            asked = held_out(Experienced.of(graph_of(some), similar, when), arguments.seed)
+            asked = held_out(ExperienceCopy.of(graph_of(some), similar, when), arguments.seed)
             if asked is not None:
                 found["walks" if name == "wikispeedia" else "records"].append(asked)
                 print(name, part, sum(map(len, some)), "steps", asked.count, "questions")
@@ -100,7 +100,7 @@ def stretch(trajectories: list[np.ndarray], part: int) -> list[np.ndarray]:
     return trajectories[begins : begins + ends]
 
 
-def fit(held: list[Held]) -> np.ndarray:
+def fit(held: list[HeldOutSplit]) -> np.ndarray:
     """Returns (2, S) weights fitted on some data sets; each section has the same weight."""
     rows = []
     for asked in ([one.known for one in held], [one.new for one in held]):

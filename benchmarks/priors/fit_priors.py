@@ -34,9 +34,9 @@ from pam_retriever.retrieval.mixture.fitting import sample
 from pam_retriever.retrieval.mixture.holdout import (
     FULL_BELOW,
     PROPOSALS,
-    Asked,
+    FirstUses,
+    HeldOutQuestions,
     History,
-    Newcomers,
     ask_held_out,
     ask_of,
     join,
@@ -137,9 +137,9 @@ def samples(name: str, task: Task) -> list[list[Sample]]:
     past = history(task, corpus)
     for n in (size for size in FEW if 2 * size <= total):
         random, kinds_asked = np.random.default_rng(0), [[] for _ in KINDS]
-        for part, (known, held, newcomers) in enumerate(_next(past, n)):
+        for part, (known, held, first_uses) in enumerate(_next(past, n)):
             evidence = make(past.log(known))
-            for kind, asked in ask_of(past, evidence, held, newcomers, random, part):
+            for kind, asked in ask_of(past, evidence, held, first_uses, random, part):
                 kinds_asked[kind].append(asked)
         for mine, several in zip(found, kinds_asked, strict=True):
             if several:
@@ -147,7 +147,7 @@ def samples(name: str, task: Task) -> list[list[Sample]]:
     return found
 
 
-def _sample(name: str, n: int, every: tuple[str, ...], asked: Asked, random: np.random.Generator) -> Sample:
+def _sample(name: str, n: int, every: tuple[str, ...], asked: HeldOutQuestions, random: np.random.Generator) -> Sample:
     others = [at for at, feature in enumerate(every) if feature != AGAIN and feature not in BESIDE]
     features = tuple(every[at] for at in others)
     few = np.sort(random.permutation(len(asked))[:QUESTIONS])
@@ -156,7 +156,7 @@ def _sample(name: str, n: int, every: tuple[str, ...], asked: Asked, random: np.
     return Sample(name, n, features, sample(choices, np.array([START.get(feature, 0.0) for feature in features])))
 
 
-def _next(past: History, n: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Newcomers]]:
+def _next(past: History, n: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], FirstUses]]:
     """Yields ``n`` known requests and the following ones as queries, from a few places in the history.
 
     The usual held-out fifth of ``n`` requests would be too few queries. If the data have times, an item did not exist
@@ -171,7 +171,7 @@ def _next(past: History, n: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.ND
     for start in np.unique(np.linspace(0, total - n - asked, PLACES).astype(np.int64)).tolist():
         later = first >= start + n if past.timed else np.zeros(size, bool)
         known, held = np.arange(start, start + n), np.arange(start + n, start + n + asked)
-        yield known, held, Newcomers(later, 0.0, np.zeros(size, bool))
+        yield known, held, FirstUses(later, 0.0, np.zeros(size, bool))
 
 
 def fit(chosen: list[Sample], features: tuple[str, ...]) -> npt.NDArray[np.float64]:

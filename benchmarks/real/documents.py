@@ -98,9 +98,9 @@ def library(pool: Pool, titles: str, taught: bool = False, fitted: bool = False)
         taught: whether the index has the first half of the questions as feedback.
         fitted: whether ``fit`` weighed the sources by that feedback.
     """
-    index = PredictiveAssociativeIndex(pool.looks.shape[1])
+    index = PredictiveAssociativeIndex(pool.vectors.shape[1])
     metadatas: list[dict[str, Any]] = [{titles: title} for title in pool.titles] if titles else [{}] * len(pool.titles)
-    index.add(pool.looks, [str(at) for at in range(len(pool.texts))], pool.texts, metadatas)
+    index.add(pool.vectors, [str(at) for at in range(len(pool.texts))], pool.texts, metadatas)
     if taught:
         known = pool.halves()[0]
         used = [[str(at) for at in pool.supporting[question]] for question in known]

@@ -30,7 +30,7 @@ class Pool:
         texts: texts of the passages.
         questions: the original texts.
         supporting: positions of the passages that each question needs.
-        looks: (N, d) unit embeddings of the texts.
+        vectors: (N, d) unit embeddings of the texts.
         asked: (Q, d) unit embeddings of the questions.
     """
 
@@ -38,13 +38,13 @@ class Pool:
     texts: list[str]
     questions: list[str]
     supporting: list[list[int]]
-    looks: Float32
+    vectors: Float32
     asked: Float32
     seconds: dict[str, float] = field(default_factory=dict)
 
     @cached_property
     def cosine(self) -> Scores:
-        return (self.asked @ self.looks.T).astype(float)
+        return (self.asked @ self.vectors.T).astype(float)
 
     @cached_property
     def words(self) -> Words:

@@ -30,9 +30,9 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.episode_embeddings import EpisodeEmbeddings
 from pam_retriever.model.keys import MODES, query_vectors
 from pam_retriever.retrieval.cues import stored_cues
-from pam_retriever.store.rebuild import Learnt
+from pam_retriever.store.rebuild import TrainedModel
 from pam_retriever.training.config import TrainingRequest, read_config
-from pam_retriever.training.shards import InMemory
+from pam_retriever.training.shards import InMemoryShards
 from pam_retriever.types import FitReport, Hit, Int64
 
 WINDOW, HELD_OUT, QUERIES = 5, 0.2, 500
@@ -66,13 +66,13 @@ def build(
     every = experience_of(world)
     steps = ~np.isin(every.states, unseen)
     experience = Experience(every.states[steps], every.trajectory[steps], every.position[steps])
-    shards, request = InMemory(world.states, experience, seed), TrainingRequest(seed=seed)
+    shards, request = InMemoryShards(world.states, experience, seed), TrainingRequest(seed=seed)
     trained = HeldOutTrainer(held_out, shards, WINDOW, config, request).run()
     fitted = trained.report
     store = index._store
     rebuild = store.begin_rebuild(store.database.trajectories.last_number())
     embeddings = EpisodeEmbeddings(rebuild.rows, trained.embeddings)
-    learnt = Learnt(trained.predictor.weights(), embeddings, fitted.calibration, WINDOW)
+    learnt = TrainedModel(trained.predictor.weights(), embeddings, fitted.calibration, WINDOW)
     rebuild.prepare(learnt)
     rebuild.commit(learnt, [])
     rebuild.end()
@@ -143,7 +143,7 @@ def measure(
 
         def score(q: Int64, channels: Channels = channels) -> metrics.Array:
             cues = stored_cues(keys[q], q, paper.DIM)
-            scores = query_vectors(channels, cues.looks, cues.completed, cues.predicted) @ keys.T
+            scores = query_vectors(channels, cues.given, cues.completed, cues.predicted) @ keys.T
             scores[np.arange(len(q)), q] = -np.inf
             return scores
 

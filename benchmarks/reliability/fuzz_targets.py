@@ -28,7 +28,7 @@ with atheris.instrument_imports(include=["pam_retriever.store.manifest", "json.d
     from pam_retriever.store import manifest as manifests
 
 from pam_retriever import InvalidInput, PAMError, PredictiveAssociativeIndex
-from pam_retriever.apps.events import Storing
+from pam_retriever.apps.events import EventWriter
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.limits import MAX_DIM
 
@@ -113,7 +113,7 @@ def make_jsonl_target() -> Any:
                 if contents.dim is None:
                     return  # only texts: there is no embedder here
                 index = PredictiveAssociativeIndex(dim=contents.dim, backend="exact")
-                Storing(index, log, contents, events.Fields().time).run()
+                EventWriter(index, log, contents, events.Fields().time).run()
         except PAMError:
             return
         assert len(index) == contents.events == sum(1 for _ in index.find({"session": {"$exists": True}}))

@@ -23,7 +23,7 @@ from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.model.episode_embeddings import with_codes
 from pam_retriever.model.keys import Channels, make_keys, query_vectors, unit
 from pam_retriever.training.config import FitConfig, TrainingRequest
-from pam_retriever.training.shards import InMemory
+from pam_retriever.training.shards import InMemoryShards
 from pam_retriever.training.trainer import Trainer
 
 K = 10
@@ -68,10 +68,10 @@ def make(memories: int, dim: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     states = World(memories, dim).states()
     few = np.arange(20_000)
     config = FitConfig(hidden=512, passes=8)
-    shards = InMemory(states[few], Experience(few, few // 20, few % 20))
+    shards = InMemoryShards(states[few], Experience(few, few // 20, few % 20))
     model = Trainer(shards, 5, config, TrainingRequest(progress=False)).run().predictor
     every = np.arange(memories)  # codes need only a small network next to them
-    shards = InMemory(states, Experience(every, every // 20, every % 20))
+    shards = InMemoryShards(states, Experience(every, every // 20, every % 20))
     codes = Trainer(shards, 5, FitConfig(hidden=16, passes=8)).run().embeddings
     keys = np.concatenate(
         [

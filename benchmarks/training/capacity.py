@@ -33,7 +33,7 @@ from pam_retriever.model.episode_embeddings import with_codes
 from pam_retriever.model.keys import make_keys, query_vectors
 from pam_retriever.retrieval.cues import stored_cues
 from pam_retriever.training.config import TrainingRequest
-from pam_retriever.training.shards import InMemory
+from pam_retriever.training.shards import InMemoryShards
 from pam_retriever.training.trainer import Trainer
 from pam_retriever.types import Float32, Int64
 
@@ -83,7 +83,7 @@ def measure(
     world: paper.World, config: FitConfig, seed: int, device: str, trainer: type[Trainer] = Trainer
 ) -> dict[str, Any]:
     """Measures one fit of one world: recall of stored cues by the codes alone and by the network alone."""
-    shards = InMemory(world.states, experience_of(world), seed)
+    shards = InMemoryShards(world.states, experience_of(world), seed)
     trained = trainer(shards, WINDOW, config, TrainingRequest(device, seed)).run()
     fitted, predicted = trained.report, trained.predictor.weights()(world.states)
     keys, queries = make_keys(world.states, with_codes(predicted, trained.embeddings)), choose_queries(world)
@@ -107,7 +107,7 @@ def measure(
 def scorer(keys: Float32, channels: Channels) -> Any:
     def score(q: Int64) -> metrics.Array:
         cues = stored_cues(keys[q], q, paper.DIM)
-        scores = query_vectors(channels, cues.looks, cues.completed, cues.predicted) @ keys.T
+        scores = query_vectors(channels, cues.given, cues.completed, cues.predicted) @ keys.T
         scores[np.arange(len(q)), q] = -np.inf
         return scores
 

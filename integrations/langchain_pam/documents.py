@@ -14,8 +14,8 @@ from typing import Any, cast
 from langchain_core.documents import Document
 
 from pam_retriever import FitConfig, Hit, InvalidInput, PredictiveAssociativeIndex, Record
-from pam_retriever.adapters.recalling import HandedOn, refuse
-from pam_retriever.errors import shortened
+from pam_retriever.adapters.recalling import RecallArguments, refuse
+from pam_retriever.errors import counted, shortened
 from pam_retriever.filters.conditions import key_path
 from pam_retriever.filters.stored import to_json
 from pam_retriever.index import learning
@@ -30,8 +30,8 @@ SPLITTERS_ORDER = ("page", "start_index")  # the keys that order the chunks of o
 OTHER, NUMBER, STRING = range(3)  # kinds of values, in sort order
 
 
-class RecallOptions(HandedOn, total=False):
-    """Further arguments of ``recall``; see ``HandedOn`` for the rest.
+class RecallOptions(RecallArguments, total=False):
+    """Further arguments of ``recall``; see ``RecallArguments`` for the rest.
 
     Attributes:
         id: id of a stored document as the query, instead of a text; this document is not in the answer.
@@ -51,7 +51,7 @@ class FitOptions(learning.FitOptions, total=False):
     config: str | FitConfig
 
 
-class AskOptions(HandedOn, total=False):
+class AskOptions(RecallArguments, total=False):
     """Arguments of ``LinkedIndex.ask``: those of a recall, and the text of the query."""
 
     text: str
@@ -112,7 +112,9 @@ def _one_each(name: str, values: Iterable[Any] | None, count: int) -> list[Any]:
     """Returns one value for each of ``count`` texts; None for each if there are no values."""
     given = [] if values is None else read_list(name, values)
     if given and len(given) != count:
-        raise InvalidInput(f"Got {len(given)} {name} for {count} texts.", "as many", "Give one each.")
+        raise InvalidInput(
+            f"Got {name} of length {len(given)} for {counted(count, 'text')}.", "as many", "Give one each."
+        )
     return given or [None] * count
 
 
@@ -173,19 +175,19 @@ def read_recall(
     Raises:
         InvalidInput: there are two cues or none, two filters, or an unknown option.
     """
-    own, handed_on = RecallOptions.__annotations__.keys(), HandedOn.__annotations__.keys()
+    own, handed_on = RecallOptions.__annotations__.keys(), RecallArguments.__annotations__.keys()
     refuse(options.keys() - own - handed_on, f"k, {', '.join(dict.fromkeys([*handed_on, *own]))}")
     id = options.get("id")
     if (query is None) == (id is None):
         raise InvalidInput(f"Got query={query!r} and id={id!r}.", "one of them", "Give a text or an id.")
-    asked = cast("AskOptions", {name: value for name, value in options.items() if name in handed_on})
+    arguments = cast("AskOptions", {name: value for name, value in options.items() if name in handed_on})
     if query is not None and options.get("mode") in (None, "hybrid"):
         if query.strip():
-            asked["text"] = query
+            arguments["text"] = query
         else:  # a blank text has no words to search for
-            asked["mode"] = "hybrid" if index is not None and index.is_fitted else "similarity"
-            asked.pop("feedback_where", None)  # neither mode uses feedback
-    return id, one_filter(options.get("filter"), options.get("where")), asked
+            arguments["mode"] = "hybrid" if index is not None and index.is_fitted else "similarity"
+            arguments.pop("feedback_where", None)  # neither mode uses feedback
+    return id, one_filter(options.get("filter"), options.get("where")), arguments
 
 
 # ---- groups

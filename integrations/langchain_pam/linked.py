@@ -22,9 +22,10 @@ from langchain_pam.documents import (
     to_document,
 )
 from pam_retriever import Hit, InvalidInput, PredictiveAssociativeIndex, Record, Trajectory
+from pam_retriever.adapters.lazy_index import LazyIndex
 from pam_retriever.adapters.recalling import check_order, recall_accepted
-from pam_retriever.adapters.whole import WholeIndex
 from pam_retriever.embedding import Embedder
+from pam_retriever.errors import counted
 from pam_retriever.experience.dates import USUAL_KEYS, read_time_key, times_of
 from pam_retriever.experience.trajectories import name_of_group
 from pam_retriever.store.tenants import check_tenant
@@ -56,7 +57,7 @@ class LinkedIndex:
         self._writing, self._time_keys = threading.Lock(), read_time_key(time_key)
         self._tenant = None if tenant is None else check_tenant(tenant)
         self._embedder = Embedder(embedding, same_embedder)
-        self._whole: WholeIndex[LinkedIndex] = WholeIndex(
+        self._lazy: LazyIndex[LinkedIndex] = LazyIndex(
             index,
             path,
             read_only,
@@ -72,7 +73,7 @@ class LinkedIndex:
     @property
     def index(self) -> PredictiveAssociativeIndex | None:
         """The index; None before the first document, because its vector determines the dimension."""
-        return self._whole.of(self._tenant)
+        return self._lazy.of(self._tenant)
 
     def tenant(self, name: str) -> LinkedIndex:
         """Returns the ``LinkedIndex`` of one tenant: the same object while a reference to it exists."""
@@ -82,11 +83,11 @@ class LinkedIndex:
             made._tenant, made._owned, made._writing = name, False, threading.Lock()
             return made
 
-        return self._whole.tenant(name, self._tenant, make)
+        return self._lazy.tenant(name, self._tenant, make)
 
     def close(self) -> None:
         """Closes the index; for a tenant of an index that the caller owns, only the tenant."""
-        self._whole.close(None if self._owned else self._tenant)
+        self._lazy.close(None if self._owned else self._tenant)
 
     def add(self, documents: Mapping[str, Document], vectors: Sequence[Sequence[float]]) -> None:
         """Stores documents by id with their vectors; replaces stored documents with the same ids.
@@ -96,7 +97,7 @@ class LinkedIndex:
         """
         if len(vectors) != len(documents):
             raise InvalidInput(
-                f"The embedder returned {len(vectors)} vectors for {len(documents)} texts.",
+                f"The embedder returned {counted(len(vectors), 'vector')} for {counted(len(documents), 'text')}.",
                 "one vector a text",
                 "Check the embedder.",
             )
@@ -104,7 +105,7 @@ class LinkedIndex:
         texts, metadatas = [one.page_content for one in contents], [one.metadata for one in contents]
         with self._writing:  # if several threads add the first documents, only one of them creates the index
             before, times = self._places_of(documents), times_of(metadatas, self._time_keys)
-            index = self._whole.store(
+            index = self._lazy.store(
                 self._tenant,
                 len(vectors[0]),
                 lambda index: index.add(vectors, list(documents), texts, metadatas, times),

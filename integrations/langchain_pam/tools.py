@@ -29,7 +29,7 @@ class Question(BaseModel):
     question: str = Field(description="the question, in words", min_length=1)
 
 
-class Served(BaseModel):
+class FeedbackArguments(BaseModel):
     """Arguments of the feedback tool."""
 
     question: str = Field(description="the question that was asked", min_length=1)
@@ -92,7 +92,7 @@ def feedback_tool(store: PAMVectorStore, name: str = "feedback", description: st
         coroutine=afeedback,
         name=name,
         description=description,
-        args_schema=Served,
+        args_schema=FeedbackArguments,
         handle_tool_error=True,
     )
 

@@ -272,25 +272,25 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         Args:
             query: text of the query. Give either this or ``id``.
             k: number of documents.
-            options: see ``RecallOptions`` and ``HandedOn``.
+            options: see ``RecallOptions`` and ``RecallArguments``.
 
         Raises:
             InvalidInput, UnknownId: an argument is invalid.
             NotFitted: the mode needs association, before ``fit``.
         """
         query = query if query is None else read_question(query)
-        id, where, asked = read_recall(None if query and query.strip() else self.index, query, options)
+        id, where, arguments = read_recall(None if query and query.strip() else self.index, query, options)
         cue = self.embedding.embed_query(str(query)) if id is None else id
-        return to_scored(self._linked.ask(cue, k, where, **asked))
+        return to_scored(self._linked.ask(cue, k, where, **arguments))
 
     async def arecall_with_score(
         self, query: str | None = None, k: int = 4, **options: Unpack[RecallOptions]
     ) -> list[tuple[Document, float]]:
         """``recall_with_score``, asynchronously."""
         query = query if query is None else read_question(query)
-        id, where, asked = read_recall(None if query and query.strip() else self.index, query, options)
+        id, where, arguments = read_recall(None if query and query.strip() else self.index, query, options)
         cue = await self.embedding.aembed_query(str(query)) if id is None else id
-        return to_scored(await run_in_executor(None, partial(self._linked.ask, cue, k, where, **asked)))
+        return to_scored(await run_in_executor(None, partial(self._linked.ask, cue, k, where, **arguments)))
 
     def search(self, query: str, search_type: str, **kwargs: Any) -> list[Document]:
         """Answers one query as a retriever with this search type does; "associative" calls ``recall``."""

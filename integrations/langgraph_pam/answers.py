@@ -72,9 +72,9 @@ class Reader:
         self._refresh([row for row, _ in found], op.refresh_ttl)
         return found_items(found)
 
-    def _refresh(self, rows: Sequence[Row], asked: bool) -> None:
+    def _refresh(self, rows: Sequence[Row], refresh: bool) -> None:
         expiring = [row.id for row in rows if row.ttl is not None]
-        if asked and expiring:
+        if refresh and expiring:
             self._items.refresh(expiring)
 
     # ---- searches

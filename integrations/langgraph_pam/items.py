@@ -187,8 +187,8 @@ class Items:
     def found_by_vector(self, prefix: Namespace) -> dict[str, int]:
         """Returns path -> number of the namespaces under a prefix that have items with vectors."""
         holds = "EXISTS (SELECT 1 FROM items WHERE items.namespace = namespaces.id AND vectors > 0)"
-        asked = f"SELECT path, id FROM namespaces WHERE {UNDER} AND {holds} ORDER BY id"  # noqa: S608
-        return dict(self._fetch(asked, {"path": to_path(prefix)}))
+        statement = f"SELECT path, id FROM namespaces WHERE {UNDER} AND {holds} ORDER BY id"  # noqa: S608
+        return dict(self._fetch(statement, {"path": to_path(prefix)}))
 
     def expired(self, prefix: Namespace, at: int) -> list[int]:
         """Returns the numbers of the expired items under a prefix."""

@@ -29,6 +29,7 @@ from langgraph.store.base import (
 
 from pam_retriever import InvalidInput
 from pam_retriever.embedding import Embedder
+from pam_retriever.errors import counted
 from pam_retriever.filters.stored import UNSTORABLE, plain_value, to_json
 from pam_retriever.limits import MAX_ID_BYTES, MAX_TEXT_BYTES
 from pam_retriever.types import Float32
@@ -116,13 +117,13 @@ class Embedding:
             raise self._no_vectors(count, f"that are no array ({error})") from error
         if vectors.shape != (count, self.dims):
             raise self._no_vectors(count, f"of shape {vectors.shape}")
-        looks = vectors.any(axis=1)
-        if looks.any():
-            check_vectors(vectors[looks], self.dims, "what the embedder returned")
+        has_vector = vectors.any(axis=1)
+        if has_vector.any():
+            check_vectors(vectors[has_vector], self.dims, "what the embedder returned")
         return vectors
 
     def _no_vectors(self, count: int, found: str) -> InvalidInput:
-        expected = f"{count} vectors of {self.dims} numbers"
+        expected = f"{counted(count, 'vector')} of {self.dims} numbers"
         return InvalidInput(f"The embedder returned vectors {found}.", expected, "Check it, and index['dims'].")
 
 

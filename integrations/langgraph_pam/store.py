@@ -47,14 +47,14 @@ class Texts:
         values: JSON of the value of each put, None for a deletion.
         fields: the texts to embed, for each put.
         stored: all these texts, without duplicates.
-        asked: questions, without duplicates.
+        questions: questions, without duplicates.
     """
 
     puts: list[PutOp]
     values: list[str | None]
     fields: list[list[str]]
     stored: list[str]
-    asked: list[str]
+    questions: list[str]
 
 
 class PAMStore(BaseStore):
@@ -121,26 +121,26 @@ class PAMStore(BaseStore):
         """
         given = list(ops)
         texts = self._read(given)
-        stored = asked = NOTHING
-        if self._embedding is not None and (texts.stored or texts.asked):
+        stored = question_vectors = NOTHING
+        if self._embedding is not None and (texts.stored or texts.questions):
             model = self._embedding.model
             stored = self._vectors(model.embed_documents(texts.stored) if texts.stored else [], texts.stored)
-            asked = self._vectors([model.embed_query(text) for text in texts.asked], texts.asked)
-        return self._run(given, texts, stored, asked)
+            question_vectors = self._vectors([model.embed_query(text) for text in texts.questions], texts.questions)
+        return self._run(given, texts, stored, question_vectors)
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Like ``batch``, with the async methods of the embedder; does not block the event loop."""
         given = list(ops)
         texts = self._read(given)
-        stored = asked = NOTHING
-        if self._embedding is not None and (texts.stored or texts.asked):
+        stored = question_vectors = NOTHING
+        if self._embedding is not None and (texts.stored or texts.questions):
             model = self._embedding.model
             made = await model.aembed_documents(texts.stored) if texts.stored else []
             stored = self._vectors(made, texts.stored)
-            asked = self._vectors(
-                await asyncio.gather(*(model.aembed_query(text) for text in texts.asked)), texts.asked
+            question_vectors = self._vectors(
+                await asyncio.gather(*(model.aembed_query(text) for text in texts.questions)), texts.questions
             )
-        return await asyncio.to_thread(self._run, given, texts, stored, asked)
+        return await asyncio.to_thread(self._run, given, texts, stored, question_vectors)
 
     # ---- experience
 
@@ -262,13 +262,13 @@ class PAMStore(BaseStore):
     def _read(self, ops: Sequence[Op]) -> Texts:
         """Checks the operations of a batch, and collects the texts to embed."""
         last: dict[tuple[Namespace, str], PutOp] = {}
-        asked: dict[str, None] = {}
+        questions: dict[str, None] = {}
         for op in ops:
             check_op(op)
             if isinstance(op, PutOp):
                 last[op.namespace, op.key] = op
             elif isinstance(op, SearchOp) and op.query and self._embedding is not None:
-                asked[op.query] = None
+                questions[op.query] = None
         puts = list(last.values())
         values = [None if put.value is None else read_value(put.value) for put in puts]
         fields: list[list[str]] = [[] for _ in puts]
@@ -278,14 +278,14 @@ class PAMStore(BaseStore):
                 for put, value in zip(puts, values, strict=True)
             ]
         stored = dict.fromkeys(text for some in fields for text in some)
-        return Texts(puts, values, fields, list(stored), list(asked))
+        return Texts(puts, values, fields, list(stored), list(questions))
 
     def _vectors(self, found: Sequence[Sequence[float]], texts: Sequence[str]) -> Float32:
         assert self._embedding is not None
         return self._embedding.vectors(found, len(texts))
 
-    def _run(self, ops: Sequence[Op], texts: Texts, stored: Float32, asked: Float32) -> list[Result]:
-        questions = dict(zip(texts.asked, asked, strict=self._embedding is not None))
+    def _run(self, ops: Sequence[Op], texts: Texts, stored: Float32, question_vectors: Float32) -> list[Result]:
+        questions = dict(zip(texts.questions, question_vectors, strict=self._embedding is not None))
         at = self._items.clock() if self.ttl_config is not None and self.ttl_config.get("omit_expired", False) else None
         reader = Reader(self._items, self._memories, None if self._embedding is None else self._embedding.mode, at)
         results: list[Result] = [reader.read(op, questions) for op in ops]

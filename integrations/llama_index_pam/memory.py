@@ -49,22 +49,22 @@ class PAMMemoryBlock(BaseMemoryBlock[str]):
         **block_kwargs: Any,  # noqa: ARG002 - for other blocks
     ) -> str:
         """Returns the messages that are relevant to the last messages, the best first, one per line."""
-        asked = " ".join(filter(None, map(_text, (messages or [])[-self.retrieval_context_window :])))
-        if not asked:
+        text = " ".join(filter(None, map(_text, (messages or [])[-self.retrieval_context_window :])))
+        if not text:
             return ""
-        vector = await self.embed_model.aget_query_embedding(asked)
+        vector = await self.embed_model.aget_query_embedding(text)
         where = None if self.across_sessions or session_id is None else {"session": session_id}
-        hits = await asyncio.to_thread(self.index.recall, vector, self.similarity_top_k, text=asked, where=where)
+        hits = await asyncio.to_thread(self.index.recall, vector, self.similarity_top_k, text=text, where=where)
         # the index may hold other memories than messages
         return "\n".join(f"{hit.metadata.get('role', 'memory')}: {hit.text}" for hit in hits if hit.text)
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         """Stores messages as the next steps of their session."""
-        said = [(message, text) for message in messages if (text := _text(message))]
-        if not said:
+        texts = [(message, text) for message in messages if (text := _text(message))]
+        if not texts:
             return
-        vectors = await self.embed_model.aget_text_embedding_batch([text for _, text in said])
-        await asyncio.to_thread(self._store, said, vectors)
+        vectors = await self.embed_model.aget_text_embedding_batch([text for _, text in texts])
+        await asyncio.to_thread(self._store, texts, vectors)
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """Removes the least relevant lines, at the end, until this many tokens are removed; None if no line is left."""
@@ -73,8 +73,8 @@ class PAMMemoryBlock(BaseMemoryBlock[str]):
             gone += len(tokenize(lines.pop()))
         return "\n".join(lines) or None
 
-    def _store(self, said: Sequence[tuple[ChatMessage, str]], vectors: Sequence[Sequence[float]]) -> None:
-        for (message, text), vector in zip(said, vectors, strict=True):
+    def _store(self, texts: Sequence[tuple[ChatMessage, str]], vectors: Sequence[Sequence[float]]) -> None:
+        for (message, text), vector in zip(texts, vectors, strict=True):
             session = message.additional_kwargs.get(SESSION) or ALONE
             self.index.append(session, vector, text, metadata={"session": session, "role": message.role.value})
 

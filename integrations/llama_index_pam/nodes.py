@@ -81,7 +81,7 @@ def hit_to_node(hit: Hit) -> BaseNode:
 
 
 @dataclass(frozen=True)
-class Place:
+class NodePosition:
     """The place of a node.
 
     Attributes:
@@ -97,7 +97,7 @@ class Place:
     start: int | None = None
 
 
-def read_place(metadata: Metadata) -> Place:
+def read_place(metadata: Metadata) -> NodePosition:
     """Returns the place of a node, from its stored data."""
     content = json.loads(str(metadata.get("_node_content", "{}")))
     related = content.get("relationships") or {}
@@ -105,20 +105,22 @@ def read_place(metadata: Metadata) -> Place:
         (related.get(kind.value) or {}).get("node_id")
         for kind in (NodeRelationship.SOURCE, NodeRelationship.PREVIOUS, NodeRelationship.NEXT)
     )
-    return Place(source, previous, next, content.get("start_char_idx"))
+    return NodePosition(source, previous, next, content.get("start_char_idx"))
 
 
-def read_around(index: PredictiveAssociativeIndex, places: Iterable[tuple[str, Place]]) -> dict[str, Place]:
+def read_around(
+    index: PredictiveAssociativeIndex, places: Iterable[tuple[str, NodePosition]]
+) -> dict[str, NodePosition]:
     """Returns the places of the given stored nodes, and of all nodes in the same documents or linked as neighbours."""
-    around: dict[str, Place] = {}
-    asked: set[str] = set()  # documents, and
+    around: dict[str, NodePosition] = {}
+    seen_documents: set[str] = set()  # documents, and
     looked_up: set[str] = set()  # nodes, each only once
     found = list(places)
     ids = {id for id, _ in found}
     while found:
-        documents = {place.document for _, place in found if place.document is not None} - asked
+        documents = {place.document for _, place in found if place.document is not None} - seen_documents
         ids |= {id for _, place in found for id in (place.previous, place.next) if id is not None}
-        asked, ids = asked | documents, ids - looked_up
+        seen_documents, ids = seen_documents | documents, ids - looked_up
         looked_up |= ids
         records = index.find({DOCUMENT_KEY: {"$in": sorted(documents)}}) if documents else []
         records += index.get(sorted(ids - {record.id for record in records}), missing_ok=True) if ids else []
@@ -129,7 +131,9 @@ def read_around(index: PredictiveAssociativeIndex, places: Iterable[tuple[str, P
     return around
 
 
-def link(index: PredictiveAssociativeIndex, before: Mapping[str, Place], after: Mapping[str, Place]) -> None:
+def link(
+    index: PredictiveAssociativeIndex, before: Mapping[str, NodePosition], after: Mapping[str, NodePosition]
+) -> None:
     """Stores the trajectories of nodes that are newly adjacent.
 
     Args:
@@ -150,7 +154,7 @@ def read_documents(nodes: Iterable[tuple[str, Metadata]]) -> list[Trajectory]:
     """Returns the nodes of each document in order, at least two, by the name of its trajectory."""
     places = {id: read_place(metadata) for id, metadata in nodes}
     within = {  # previous and next nodes in another document do not count
-        id: Place(
+        id: NodePosition(
             place.document,
             place.previous if _same_document(places, place.previous, place) else None,
             place.next if _same_document(places, place.next, place) else None,
@@ -162,11 +166,11 @@ def read_documents(nodes: Iterable[tuple[str, Metadata]]) -> list[Trajectory]:
     return [Trajectory(ids=ids, id=name) for name, ids in read_chains(within).items()]
 
 
-def _same_document(places: Mapping[str, Place], id: str | None, place: Place) -> bool:
+def _same_document(places: Mapping[str, NodePosition], id: str | None, place: NodePosition) -> bool:
     return id is not None and id in places and places[id].document == place.document
 
 
-def read_chains(places: Mapping[str, Place]) -> dict[str, list[str]]:
+def read_chains(places: Mapping[str, NodePosition]) -> dict[str, list[str]]:
     """Returns adjacent nodes, at least two, in order, by the name of their trajectory.
 
     The nodes of a document are adjacent, and so are a previous and a next node. Chains are ordered by the start of
@@ -191,22 +195,22 @@ def read_chains(places: Mapping[str, Place]) -> dict[str, list[str]]:
     return chains
 
 
-def _successors(places: Mapping[str, Place]) -> dict[str, str]:
+def _successors(places: Mapping[str, NodePosition]) -> dict[str, str]:
     """Returns the successor of each node: from its own ``next``, or from ``previous`` of the other node."""
-    said: list[tuple[str | None, str | None]] = [
+    links: list[tuple[str | None, str | None]] = [
         (id, place.next) for id, place in places.items() if place.next in places
     ]
-    said += [(place.previous, id) for id, place in places.items() if place.previous in places]
+    links += [(place.previous, id) for id, place in places.items() if place.previous in places]
     after: dict[str, str] = {}
     taken: set[str] = set()
-    for one, other in said:
+    for one, other in links:
         if one is not None and other is not None and one != other and one not in after and other not in taken:
             after[one] = other
             taken.add(other)
     return after
 
 
-def _in_order(members: list[str], places: Mapping[str, Place], after: Mapping[str, str]) -> list[str]:
+def _in_order(members: list[str], places: Mapping[str, NodePosition], after: Mapping[str, str]) -> list[str]:
     followers = {after[id] for id in members if id in after}
 
     def begins(id: str) -> tuple[bool, int]:

@@ -11,7 +11,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from pam_retriever import IndexFormatError, InvalidInput, PredictiveAssociativeIndex
-from pam_retriever.adapters.whole import is_filled
+from pam_retriever.adapters.lazy_index import is_filled
 
 
 def check_local(fs: AbstractFileSystem | None) -> None:

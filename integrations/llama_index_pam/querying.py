@@ -13,7 +13,7 @@ from llama_index.core.vector_stores.types import VectorStoreQueryMode
 from llama_index_pam.filters import Selection, check_filters, matches, read_filters, select, to_where
 from llama_index_pam.nodes import hit_to_node
 from pam_retriever import Channels, EmptyIndex, Hit, InvalidInput, PredictiveAssociativeIndex, Record
-from pam_retriever.adapters.recalling import HandedOn, recall_accepted
+from pam_retriever.adapters.recalling import RecallArguments, recall_accepted
 from pam_retriever.validation import check_count, check_finite, check_text, read_numbers
 
 Cue = str | npt.NDArray[Any] | Sequence[float]  # the id of a node, or a vector
@@ -30,8 +30,8 @@ KNOWN_SETTINGS = {VectorStoreQueryMode.MMR: MMR_SETTINGS, VectorStoreQueryMode.H
 MMR_POOL, MMR_FACTOR, MMR_THRESHOLD = 100, 10, 0.5
 
 
-class RecallOptions(HandedOn, total=False):
-    """Further arguments of ``recall``; see ``HandedOn`` for the rest.
+class RecallOptions(RecallArguments, total=False):
+    """Further arguments of ``recall``; see ``RecallArguments`` for the rest.
 
     Attributes:
         text: the text of the query, with its vector.

@@ -105,8 +105,8 @@ class PAMRetriever(BaseRetriever):
         **options: Unpack[FeedbackOptions],
     ) -> str:
         """Stores a question and the nodes that served it; see ``PAMVectorStore.feedback``."""
-        asked = _bundle(query)
-        return self._store.feedback(self._embed(asked), used, text=asked.query_str, **options)
+        bundle = _bundle(query)
+        return self._store.feedback(self._embed(bundle), used, text=bundle.query_str, **options)
 
     async def afeedback(
         self,
@@ -115,8 +115,8 @@ class PAMRetriever(BaseRetriever):
         **options: Unpack[FeedbackOptions],
     ) -> str:
         """``feedback``, asynchronously."""
-        asked = _bundle(query)
-        return await self._store.afeedback(await self._aembed(asked), used, text=asked.query_str, **options)
+        bundle = _bundle(query)
+        return await self._store.afeedback(await self._aembed(bundle), used, text=bundle.query_str, **options)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         embedding = self._embed(query_bundle)

@@ -30,8 +30,8 @@ from llama_index_pam.nodes import (
 from llama_index_pam.persistence import check_local, load_index, save_index
 from llama_index_pam.querying import answer, find
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex
+from pam_retriever.adapters.lazy_index import LazyIndex
 from pam_retriever.adapters.recalling import refuse
-from pam_retriever.adapters.whole import WholeIndex
 from pam_retriever.experience.dates import USUAL_KEYS, read_time_key, times_of
 from pam_retriever.store.tenants import check_tenant
 from pam_retriever.validation import check_id
@@ -75,7 +75,7 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
     link_nodes: bool = True
     time_key: tuple[str, ...] = USUAL_KEYS
 
-    _whole: WholeIndex[PAMVectorStore] = PrivateAttr()
+    _lazy: LazyIndex[PAMVectorStore] = PrivateAttr()
     _tenant: str | None = PrivateAttr(default=None)
     _owned: bool = PrivateAttr(default=True)
     _writing: Any = PrivateAttr(default_factory=threading.Lock)
@@ -95,9 +95,9 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
         super().__init__(stores_text=True)
         self.path, self.backend, self.link_nodes = None if path is None else str(path), backend, link_nodes
         self.time_key = read_time_key(time_key)
-        self._tenant, self._whole = (
+        self._tenant, self._lazy = (
             tenant,
-            WholeIndex(
+            LazyIndex(
                 index,
                 path,
                 read_only,
@@ -120,14 +120,14 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
 
         def make() -> PAMVectorStore:
             made = type(self)(backend=self.backend, link_nodes=self.link_nodes, tenant=name, time_key=self.time_key)
-            made._whole, made._owned = self._whole, False
+            made._lazy, made._owned = self._lazy, False
             return made
 
-        return self._whole.tenant(name, self._tenant, make)
+        return self._lazy.tenant(name, self._tenant, make)
 
     @property
     def _index(self) -> PredictiveAssociativeIndex | None:
-        return self._whole.of(self._tenant)
+        return self._lazy.of(self._tenant)
 
     @classmethod
     def class_name(cls) -> str:
@@ -159,7 +159,7 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
 
     def close(self) -> None:
         """Closes the index, or for a tenant's store the tenant. The store cannot be used afterwards."""
-        self._whole.close(None if self._owned else self._tenant)
+        self._lazy.close(None if self._owned else self._tenant)
 
     # ---- nodes
 
@@ -261,7 +261,7 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
             index = self._index
             before = {} if index is None or not new else read_around(index, new.items())
             columns = vectors, ids, texts, metadatas, times_of(metadatas, self.time_key)
-            index = self._whole.store(self._tenant, len(vectors[0]), lambda index: index.add(*columns))
+            index = self._lazy.store(self._tenant, len(vectors[0]), lambda index: index.add(*columns))
             link(index, before, {**before, **new})
 
     def _delete(self, node_ids: list[str] | None, filters: MetadataFilters | None) -> None:

@@ -16,7 +16,7 @@ FIRST_LOOK = 64  # smallest number of the best hits that a test in Python reads 
 FIRST_LOOK_A_HIT = 4  # number of these per requested hit, if that is more
 
 
-class HandedOn(TypedDict, total=False):
+class RecallArguments(TypedDict, total=False):
     """Arguments that a store passes unchanged to ``PredictiveAssociativeIndex.recall``.
 
     Attributes:

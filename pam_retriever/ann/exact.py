@@ -7,6 +7,7 @@ import numpy as np
 from pam_retriever.ann.base import Chunked, chunks
 from pam_retriever.ann.graph import Graph
 from pam_retriever.ann.selection import Rows
+from pam_retriever.errors import counted
 from pam_retriever.types import Float32, Int64
 
 
@@ -28,7 +29,7 @@ class ExactBackend:
         return len(self._rows)
 
     def __repr__(self) -> str:
-        return f"ExactBackend({len(self):,} rows of {self._keys.shape[1]})"
+        return f"ExactBackend({counted(len(self), 'row')} of {self._keys.shape[1]})"
 
     def rebuild(self, rows: Int64, keys: Chunked) -> None:
         order, width = np.argsort(rows), self._keys.shape[1]

@@ -33,6 +33,7 @@ from pam_retriever.ann.id_map import IdMap
 from pam_retriever.ann.scan import scan
 from pam_retriever.ann.selection import Rows
 from pam_retriever.ann.vector_file import VectorFile
+from pam_retriever.errors import counted
 from pam_retriever.types import Bools, Float32, Int64
 
 log = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class FaissBackend:
 
     def __repr__(self) -> str:
         code = f", {self.choice.code}" if self.choice.code else ""
-        return f"FaissBackend({len(self):,} rows of {self.width}, {self.kind}{code}: {self.choice.reason})"
+        return f"FaissBackend({counted(len(self), 'row')} of {self.width}, {self.kind}{code}: {self.choice.reason})"
 
     @property
     def kind(self) -> str:

@@ -44,16 +44,16 @@ def scan(
     """
     rows = rows if places is None else rows[places]
     if len(queries) <= FEW:
-        return _best(_sums(_asked(queries, blocks), places), rows, k)
+        return _best(_sums(_parts(queries, blocks), places), rows, k)
     scores, found = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
     step = min(TOGETHER, max(1, LOWER_BOUNDS // k))
     for start in range(0, len(queries), step):
         chunk = slice(start, start + step)
-        scores[chunk], found[chunk] = _best_by_tiles(_asked(queries[chunk], blocks), rows, k, places)
+        scores[chunk], found[chunk] = _best_by_tiles(_parts(queries[chunk], blocks), rows, k, places)
     return scores, found
 
 
-def _asked(queries: Float32, blocks: Sequence[Float32]) -> list[Part]:
+def _parts(queries: Float32, blocks: Sequence[Float32]) -> list[Part]:
     """Returns the parts of queries (Q, width) with their blocks, without blocks for which all queries are zero."""
     ends = [0, *accumulate(block.shape[1] for block in blocks)]
     parts = [(queries[:, start:end], block) for start, end, block in zip(ends, ends[1:], blocks, strict=False)]
@@ -63,11 +63,11 @@ def _asked(queries: Float32, blocks: Sequence[Float32]) -> list[Part]:
 # ---- few queries: the scores of all keys at once
 
 
-def _sums(asked: list[Part], places: Int64 | None) -> Float32:
+def _sums(parts: list[Part], places: Int64 | None) -> Float32:
     """Returns inner products (Q, m) with keys in blocks."""
-    read = sum(block.nbytes for _, block in asked)
-    sums = _products(*asked[0], places, read)
-    for part, block in asked[1:]:
+    read = sum(block.nbytes for _, block in parts)
+    sums = _products(*parts[0], places, read)
+    for part, block in parts[1:]:
         sums += _products(part, block, places, read)
     return sums
 
@@ -132,12 +132,12 @@ def _bound(scores: Float32, k: int) -> Float32:
 # ---- many queries: one tile of keys at a time
 
 
-def _best_by_tiles(asked: list[Part], rows: Int64, k: int, places: Int64 | None) -> tuple[Float32, Int64]:
+def _best_by_tiles(parts: list[Part], rows: Int64, k: int, places: Int64 | None) -> tuple[Float32, Int64]:
     """Returns the ``k`` best for up to ``TOGETHER`` queries. The scores of a tile are compared while they are cached.
 
     The bound of each query rises from tile to tile: it is the ``k``-th largest maximum of the groups.
     """
-    queries = np.concatenate([part for part, _ in asked], axis=1).T  # (width, Q)
+    queries = np.concatenate([part for part, _ in parts], axis=1).T  # (width, Q)
     height = min(TILE, -(-len(rows) // GROUP_OF_TILE) * GROUP_OF_TILE)
     group = GROUP_OF_TILE if height // GROUP_OF_TILE >= k else 1
     keys = np.empty((height, len(queries)), np.float32)
@@ -148,7 +148,7 @@ def _best_by_tiles(asked: list[Part], rows: Int64, k: int, places: Int64 | None)
     for start in range(0, len(rows), height):
         at = slice(start, min(start + height, len(rows)))
         size = at.stop - start
-        np.matmul(_tile(asked, at if places is None else places[at], keys[:size]), queries, out=scores[:size])
+        np.matmul(_tile(parts, at if places is None else places[at], keys[:size]), queries, out=scores[:size])
         scores[size:] = -np.inf
         maxima = grouped.max(axis=0)
         best = np.partition(np.concatenate([best, maxima]), -k, axis=0)[-k:]
@@ -162,12 +162,12 @@ def _best_by_tiles(asked: list[Part], rows: Int64, k: int, places: Int64 | None)
     return _sorted(value, rows[place], query, queries.shape[1], k)
 
 
-def _tile(asked: list[Part], at: slice | Int64, keys: Float32) -> Float32:
+def _tile(parts: list[Part], at: slice | Int64, keys: Float32) -> Float32:
     """Returns the keys at some places, with all their parts side by side; copies them to ``keys`` if necessary."""
-    if len(asked) == 1 and isinstance(at, slice):
-        return asked[0][1][at]
+    if len(parts) == 1 and isinstance(at, slice):
+        return parts[0][1][at]
     start = 0
-    for part, block in asked:
+    for part, block in parts:
         end = start + part.shape[1]
         keys[:, start:end] = block[at]
         start = end

@@ -18,12 +18,12 @@ from pam_retriever.apps import drawn as drawing
 from pam_retriever.apps import exploring, table, terminal
 from pam_retriever.apps.code import commands as code
 from pam_retriever.apps.contents import describe
-from pam_retriever.apps.events import Storing
+from pam_retriever.apps.events import EventWriter
 from pam_retriever.apps.mcp import commands as agents
 from pam_retriever.apps.tenant import add_tenant, tenant_of, within
 from pam_retriever.embedding import Embedder
 from pam_retriever.embedding.text_models import DEFAULT, DEFAULT_MODEL
-from pam_retriever.errors import InvalidInput, PAMError
+from pam_retriever.errors import InvalidInput, PAMError, counted
 from pam_retriever.experience.json_lines import EventLog, Fields
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.store.tenants import check_tenant
@@ -253,7 +253,7 @@ def _fit(parsed: argparse.Namespace) -> None:
         contents = log.check()  # before anything is stored
         if not contents.events and not (parsed.index / "manifest.json").exists():
             raise InvalidInput(f"{log.name} has only requests.", "the events that they used", "Add events.")
-        with _opened(parsed, contents.dim) as index, Storing(index, log, contents, fields.time) as storing:
+        with _opened(parsed, contents.dim) as index, EventWriter(index, log, contents, fields.time) as storing:
             storing.run()
             grouped = contents.events > 0 and bool(fields.session)
             report = index.fit(
@@ -350,7 +350,7 @@ def _print(hits: Sequence[Hit], as_json: bool) -> None:
         print(f"{hit.score:7.3f}  {terminal.safe(hit.id)}  {terminal.safe(hit.text or '')}")
         for evidence in (hit.evidence or ())[:1]:
             of = terminal.safe(f"{evidence.cue_id!r} in {evidence.trajectory}")
-            print(f"         experienced {evidence.offset:+d} steps from {of}")
+            print(f"         experienced {counted(evidence.offset, 'step', '+')} from {of}")
         for time in hit.times or ():
             print(f"         {terminal.safe(str(time))}")
         if hit.mentions:

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from pam_retriever.apps.terminal import safe
+from pam_retriever.errors import counted
 from pam_retriever.index import PredictiveAssociativeIndex
 
 READ = 10_000  # memories whose metadata are read
@@ -28,21 +29,21 @@ def _learnt(index: PredictiveAssociativeIndex) -> Iterator[str]:
     yield f"embedder: {index.embedder_name or 'none: it was given vectors'}"
     requests = index.overview().requests
     associations = "associations of its sessions" if index.is_fitted else "nothing yet: no fit"
-    yield f"learnt: {associations}; {requests:,} past requests"
+    yield f"learnt: {associations}; {counted(requests, 'past request')}"
 
 
 def _sessions(index: PredictiveAssociativeIndex) -> Iterator[str]:
     count = index.overview().trajectories
     yield f"sessions: {count:,}"
     for one in index.trajectories(limit=SHOWN):
-        yield f"  {safe(one.id)}: {one.length:,} steps, {len(set(one.ids)):,} memories"
+        yield f"  {safe(one.id)}: {counted(one.length, 'step')}, {counted(len(set(one.ids)), 'memory')}"
     if count > SHOWN:
         yield f"  ... and {count - SHOWN:,} more"
 
 
 def _fields(index: PredictiveAssociativeIndex) -> Iterator[str]:
     records = index.find(limit=READ)
-    of = "all memories" if len(records) == len(index) else f"the first {len(records):,} memories"
+    of = "all memories" if len(records) == len(index) else f"the first {counted(len(records), 'memory')}"
     texts = sum(record.text is not None for record in records)
     yield f"fields of {of}: text in {texts:,}"
     counts: Counter[str] = Counter()

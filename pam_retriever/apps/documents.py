@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.mentions.folder import FolderFile, Passage, read_folder, removed_files
 from pam_retriever.types import Trajectory
@@ -29,8 +29,8 @@ class Counts:
     def __str__(self) -> str:
         files = self.new + self.changed + self.same
         return (
-            f"{files:,} files: {self.new:,} new, {self.changed:,} changed, {self.same:,} as they were, "
-            f"{self.removed:,} gone; {self.passages:,} passages stored"
+            f"{counted(files, 'file')}: {self.new:,} new, {self.changed:,} changed, {self.same:,} as they were, "
+            f"{self.removed:,} gone; {counted(self.passages, 'passage')} stored"
         )
 
 
@@ -72,7 +72,8 @@ def store_folder(index: PredictiveAssociativeIndex, folder: Path, name: str | No
     gone = removed_files(folder, known)
     if 2 * len(gone) > len(known):
         raise InvalidInput(
-            f"{len(gone)} of the {len(known)} files that the index has of the folder {name!r} are not in {folder}.",
+            f"Of {counted(len(known), 'file')} that the index has of the folder {name!r}, "
+            f"{len(gone):,} cannot be found in {folder}.",
             "the folder that was read before",
             f"Pass --name for another folder, or delete(where={{{FOLDER!r}: {name!r}}}) first.",
         )

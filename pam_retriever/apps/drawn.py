@@ -104,10 +104,10 @@ def lengths(held: Sequence[TrajectoryRecord]) -> list[Bar]:
 
 def _span(one: TrajectoryRecord) -> str:
     known = [time for time in one.timestamps or () if time is not None]
-    return f"{_said(known[0])} to {_said(known[-1])}" if known else ""
+    return f"{_as_date(known[0])} to {_as_date(known[-1])}" if known else ""
 
 
-def _said(time: float) -> str:
+def _as_date(time: float) -> str:
     if not DATES <= abs(time) < LATEST:
         return f"{time:.15g}"
     return datetime.fromtimestamp(time, timezone.utc).isoformat(sep=" ", timespec="minutes")[:16]

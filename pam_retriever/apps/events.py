@@ -7,13 +7,14 @@ from types import TracebackType
 
 import numpy as np
 
+from pam_retriever.errors import counted
 from pam_retriever.experience.dates import read_date
 from pam_retriever.experience.json_lines import Contents, EventLog, Events, Requests
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.types import Record
 
 
-class Storing:
+class EventWriter:
     """Stores the events of a checked file. If a write fails, the error says which events are stored.
 
     Args:
@@ -34,7 +35,7 @@ class Storing:
         self._before = len(index)
         self.new = self.changed = self.same = self.requests = 0
 
-    def __enter__(self) -> Storing:
+    def __enter__(self) -> EventWriter:
         return self
 
     def __exit__(
@@ -47,7 +48,7 @@ class Storing:
             requests = f", and {self.requests:,} or more requests" if self.requests else ""
             changed = f", and {self.changed:,} or more have changed" if self.changed else ""
             sys.stderr.write(
-                f"pam-retriever: of {self._contents.events:,} events {self.new:,} are new in the index"
+                f"pam-retriever: {self.new:,} of {counted(self._contents.events, 'event')} are new in the index"
                 f"{changed}{requests}; that stays. The same command again goes on from there.\n"
             )
 
@@ -96,8 +97,8 @@ class Storing:
     def __str__(self) -> str:
         changed = f", {self.changed:,} changed" if self.changed else ""
         same = f", {self.same:,} there already" if self.same else ""
-        requests = f"; {self.requests:,} requests" if self.requests else ""
-        return f"{self._contents.events:,} events: {self.new:,} new{changed}{same}{requests}"
+        requests = f"; {counted(self.requests, 'request')}" if self.requests else ""
+        return f"{counted(self._contents.events, 'event')}: {self.new:,} new{changed}{same}{requests}"
 
 
 def _is_news(batch: Events, at: int, stored: Record | None) -> bool:

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from pam_retriever.apps.terminal import safe
+from pam_retriever.errors import counted
 from pam_retriever.types import Hit
 
 if TYPE_CHECKING:
@@ -51,9 +52,9 @@ def _colour(names: Sequence[str], name: str) -> str:
 def _bar(hit: Hit, names: Sequence[str]) -> Text:
     from rich.text import Text
 
-    said = {name: max(value, 0.0) for name, value in (hit.sources or {}).items()}
-    total = sum(said.values()) or 1.0
-    parts = ((name, "■" * round(BAR * value / total)) for name, value in said.items())
+    shares = {name: max(value, 0.0) for name, value in (hit.sources or {}).items()}
+    total = sum(shares.values()) or 1.0
+    parts = ((name, "■" * round(BAR * value / total)) for name, value in shares.items())
     return Text("").join(Text(part, style=_colour(names, name)) for name, part in parts)
 
 
@@ -63,7 +64,10 @@ def _why(hit: Hit) -> str:
         lines.append(f"{hit.confidence:.0%} sure")
     if hit.evidence:
         first, more = hit.evidence[0], len(hit.evidence) - 1
-        lines.append(safe(f"{first.offset:+d} steps in {first.trajectory}") + (f", {more} times more" if more else ""))
+        lines.append(
+            safe(f"{counted(first.offset, 'step', '+')} in {first.trajectory}")
+            + (f", {counted(more, 'time')} more" if more else "")
+        )
     elif hit.evidence is not None:
         lines.append("never experienced with it")
     lines += [safe(str(reason)) for reason in (*(hit.times or ()), *(hit.mentions or ()))]

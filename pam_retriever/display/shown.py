@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from pam_retriever.display.html import facts, line_chart, number, table, text_of
-from pam_retriever.errors import MissingExtra
+from pam_retriever.errors import MissingExtra, counted
 
 if TYPE_CHECKING:
     import pandas
@@ -24,7 +24,7 @@ class ShownHits:
         return table(
             ["", "score", "id", "text", "similarity", "confidence", "why"],
             ([str(at), *_cells(hit)] for at, hit in enumerate(hits, 1)),
-            f"{len(hits)} hits",
+            f"{counted(len(hits), 'hit')}",
         )
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -57,7 +57,7 @@ def _why(hit: Hit) -> str:
     """Returns a short reason for a hit: the number of co-occurrences with the cue, and the strongest source."""
     words = []
     if hit.evidence is not None:
-        words.append(f"experienced {len(hit.evidence)} times" if hit.evidence else "predicted")
+        words.append(f"experienced {counted(len(hit.evidence), 'time')}" if hit.evidence else "predicted")
     if hit.sources:
         words.append("mostly " + max(hit.sources.items(), key=lambda pair: pair[1])[0])
     return ", ".join(words)
@@ -77,7 +77,12 @@ class ShownReport:
                 ("trajectories", f"{report.trajectories:,}"),
                 ("associations", f"{report.associations:,}"),
                 ("past requests", f"{report.requests:,}"),
-                ("loss", f"{losses[0]:.3f} to {losses[-1]:.3f} in {len(losses)} passes" if losses else "no training"),
+                (
+                    "loss",
+                    f"{losses[0]:.3f} to {losses[-1]:.3f} in {counted(len(losses), 'pass')}"
+                    if losses
+                    else "no training",
+                ),
                 ("time", f"{report.seconds:.1f} s on {report.device}, stopped by {report.stopped_by}"),
             ]
         )

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.types import Float32
 from pam_retriever.validation import (
     check_flag,
@@ -159,8 +159,8 @@ def read_question(
     if text is None and query is None:
         raise InvalidInput("There is neither a query nor a text.", "one of them", "Pass text='...'.")
     if text is None:
-        asked, batch = read_query(query, dim)
-        return asked, None, batch
+        queries, batch = read_query(query, dim)
+        return queries, None, batch
     batch = not isinstance(text, str)
     texts = [check_text(one, "text") for one in (list(text) if isinstance(text, Sequence) and batch else [text])]
     if not texts or not all(one.strip() for one in texts):
@@ -172,9 +172,9 @@ def read_question(
         raise InvalidInput(
             f"Got a query and a text in mode {mode!r}.", "a text beside a query in 'hybrid' alone", "Leave one out."
         )
-    asked, several = read_query(query, dim)
-    check_length("texts", len(texts), len(asked))
-    return asked, texts, batch or several
+    queries, several = read_query(query, dim)
+    check_length("texts", len(texts), len(queries))
+    return queries, texts, batch or several
 
 
 def read_query(query: Any, dim: int) -> tuple[list[str] | Float32, bool]:
@@ -230,7 +230,7 @@ def _check(vectors: Any, count: int, name: str) -> npt.ArrayLike:
     array = np.asarray(vectors)
     if array.ndim != 2 or len(array) != count:
         raise InvalidInput(
-            f"The embedder {name!r} made an array of shape {array.shape} for {count} texts.",
+            f"The embedder {name!r} made an array of shape {array.shape} for {counted(count, 'text')}.",
             f"({count}, dimension)",
             "It gets a list of texts, and has to return one vector for each; it cannot be async.",
         )

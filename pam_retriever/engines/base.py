@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pam_retriever.engines.kept import Kept
+from pam_retriever.engines.local_copy import LocalCopy
 from pam_retriever.store.database import Memories, Steps, Trajectories
 from pam_retriever.types import Float32, Int64
 
@@ -43,10 +43,10 @@ class EngineMemories(Memories, Protocol):
     """Memories in an engine.
 
     Attributes:
-        kept: feedback, times and mentions; it receives every write and removal.
+        local_copy: feedback, times and mentions; it receives every write and removal.
     """
 
-    kept: Kept
+    local_copy: LocalCopy
 
     def metadatas(self, key: str) -> list[tuple[int, str, str]]:
         """Returns (row, id, metadata as JSON) of each memory whose metadata have a key, or of more memories."""

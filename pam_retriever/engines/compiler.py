@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.filters.conditions import (
     All,
     Among,
@@ -44,19 +44,19 @@ class Compiler(ABC):
     def __init__(self) -> None:
         self.parameters: list[Any] = []
 
-    def compile(self, asked: Condition) -> tuple[str, list[Any]]:
+    def compile(self, where: Condition) -> tuple[str, list[Any]]:
         """Returns the condition in the engine's language, and its parameters.
 
         Args:
-            asked: the filter, with a list of memories for each condition on time.
+            where: the filter, with a list of memories for each condition on time.
 
         Raises:
             InvalidInput: the filter has more parameters than the engine accepts.
         """
-        condition = self._write(asked)
+        condition = self._write(where)
         if len(self.parameters) > self.most_parameters:
             raise InvalidInput(
-                f"Got a filter of {len(self.parameters):,} parameters.",
+                f"Got a filter of {counted(len(self.parameters), 'parameter')}.",
                 f"at most {self.most_parameters:,} in this engine",
                 "Use $in for many values.",
             )

@@ -23,9 +23,9 @@ from pam_retriever.store.kinds import repeated
 from pam_retriever.store.manifest import new_manifest
 from pam_retriever.store.model_metadata import FORGOTTEN, read_learnt, read_model, write_model
 from pam_retriever.store.readwrite import FollowingLock
-from pam_retriever.store.rebuild import Learnt, Rebuild
+from pam_retriever.store.rebuild import Rebuild, TrainedModel
 from pam_retriever.store.view import FIRST_WINDOW, View
-from pam_retriever.store.write_trajectories import Written, link, write_trajectories
+from pam_retriever.store.write_trajectories import WrittenTrajectory, link, write_trajectories
 from pam_retriever.types import Calibration, Float32, Int64
 
 ATTEMPTS = 5  # of a call whose connection is lost; each lasts as long as the engine's patience
@@ -53,7 +53,7 @@ class EngineStore(Store):
         self.lock = FollowingLock(self)
         database.began, database.committed = self._began, self._committed
         with database.reading() as state:
-            database.kept.follow(-1)
+            database.local_copy.follow(-1)
             links = CooccurrenceGraph(*database.trajectories.experienced())
             self._view = View(self.dim, database, database.similar, None, links, None, None, FIRST_WINDOW)
             self._read_model(state)
@@ -137,7 +137,7 @@ class EngineStore(Store):
         seen, trajectories = self.seen, self._database.trajectories
         if state.version == seen.version:
             return
-        self._database.kept.follow(seen.version)
+        self._database.local_copy.follow(seen.version)
         if seen.version < state.logged_from:
             self._publish(links=CooccurrenceGraph(*trajectories.experienced()))
         else:
@@ -214,7 +214,7 @@ class EngineStore(Store):
     def begin_rebuild(self, learnt_to: int) -> Rebuild:
         return EngineRebuild(self, self._database, learnt_to)
 
-    def use_model(self, learnt: Learnt, generation: int) -> None:
+    def use_model(self, learnt: TrainedModel, generation: int) -> None:
         """Switches to the result of a training and to a generation of keys."""
         self._use_model(learnt.predictor, learnt.calibration, learnt.window, generation)
 
@@ -248,7 +248,7 @@ class EngineRebuild:
         self.changed: set[int] = set()  # the engine records changes itself, by version
         self._made: Generation | None = None
 
-    def prepare(self, learnt: Learnt) -> None:
+    def prepare(self, learnt: TrainedModel) -> None:
         def make() -> None:
             self._drop()
             self._made = self._database.begin_generation(self._store.dim + learnt.predictor.config.width)
@@ -256,15 +256,15 @@ class EngineRebuild:
 
         self._store.again(make)
 
-    def help_prepare(self, learnt: Learnt) -> None:
+    def help_prepare(self, learnt: TrainedModel) -> None:
         """Does nothing: the first process computes all keys, and the next call reads them."""
 
-    def commit(self, learnt: Learnt, episodes: list[Episode]) -> None:
+    def commit(self, learnt: TrainedModel, episodes: list[Episode]) -> None:
         store, database, made = self._store, self._database, self._made
         assert made is not None, "prepare comes first"
         model, packed = weights.pack_predictor(learnt.predictor)
 
-        def take_over() -> list[Written]:
+        def take_over() -> list[WrittenTrajectory]:
             with database.transaction():
                 last, forgotten = database.trajectories.last_number(), database.settings.get(FORGOTTEN)
                 made.switch()

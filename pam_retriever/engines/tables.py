@@ -9,7 +9,7 @@ from typing import Protocol
 
 from pam_retriever.ann import AnnIndex
 from pam_retriever.engines.base import EngineMemories, EngineTrajectories, Generation, State
-from pam_retriever.engines.kept import Documents, Kept
+from pam_retriever.engines.local_copy import Documents, LocalCopy
 from pam_retriever.filters.stored import to_json
 from pam_retriever.store.columns import checksum, to_blobs
 from pam_retriever.store.database import Settings
@@ -51,7 +51,7 @@ class EngineDatabase(ABC):
 
     Attributes:
         place: a description of the location, without a password.
-        kept: feedback, times and mentions.
+        local_copy: feedback, times and mentions.
         began: called at the start of a transaction, with its new state.
         committed: called after the end of a transaction.
     """
@@ -70,9 +70,9 @@ class EngineDatabase(ABC):
     ) -> None:
         self._calls, self.place, self.dim, self.similar = calls, calls.place, dim, similar
         self.memories, self.trajectories, self.settings = memories, trajectories, settings
-        self.kept = memories.kept = Kept(documents, memories)
-        self.feedback, self.times = self.kept.feedback, self.kept.times
-        self.mentions = self.kept.mentions
+        self.local_copy = memories.local_copy = LocalCopy(documents, memories)
+        self.feedback, self.times = self.local_copy.feedback, self.local_copy.times
+        self.mentions = self.local_copy.mentions
         self.began: Callable[[State], None] = lambda _: None
         self.committed: Callable[[State], None] = lambda _: None
 
@@ -89,10 +89,10 @@ class EngineDatabase(ABC):
     def transaction(self) -> Iterator[None]:
         """Commits all writes of the block together, if the engine supports it."""
         with ExitStack() as copied, self._writing() as state:  # the copy is committed last, because it cannot fail
-            copied.enter_context(self.kept.transaction())
+            copied.enter_context(self.local_copy.transaction())
             self._mend()
             yield
-            self.kept.store()
+            self.local_copy.store()
         self.committed(state)
 
     def _mend(self) -> None:  # noqa: B027 - nothing, if failed calls leave nothing behind
@@ -155,7 +155,7 @@ class EngineDatabase(ABC):
                 "INSERT INTO settings VALUES (?, ?)",
                 ((key, to_json(value)) for key, value in self.settings.all().items()),
             )
-            self.kept.copy_to(copy)
+            self.local_copy.copy_to(copy)
         return copy
 
     def check_writable(self) -> None:  # noqa: B027

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pam_retriever.arrays import is_number
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.experience.dates import read_timestamp
 from pam_retriever.types import Float32, Int64, Metadata, Times
 from pam_retriever.validation import check_id, check_ids, check_metadatas, check_text, read_list
@@ -119,7 +119,9 @@ def read_feedback(
     count = len(texts)
     for name, given in (("used", used), ("unused", unused), ("timestamps", timestamps)):
         if given is not None and len(given) != count:
-            raise InvalidInput(f"Got {len(given)} {name} for {count} requests.", "as many", "Give one each.")
+            raise InvalidInput(
+                f"Got {name} of length {len(given)} for {counted(count, 'request')}.", "as many", "Give one each."
+            )
     checked = [None if text is None else check_text(text, f"text of request {at}") for at, text in enumerate(texts)]
     useless = unused or [()] * count
     weights = [_weights(one, other, at) for at, (one, other) in enumerate(zip(used, useless, strict=True))]

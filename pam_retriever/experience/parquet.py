@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pam_retriever.errors import InvalidInput, MissingExtra
+from pam_retriever.errors import InvalidInput, MissingExtra, counted
 from pam_retriever.types import Trajectory
 
 BATCH = 10_000  # rows in memory at once
@@ -82,8 +82,8 @@ def _open(dataset: Any, source: Any) -> Any:
         raise InvalidInput(f"{source} cannot be read ({error}).", "Parquet files", "Check the path.") from error
 
 
-def _check_columns(there: list[str], asked: list[str]) -> None:
-    missing = [name for name in asked if name not in there]
+def _check_columns(there: list[str], columns: list[str]) -> None:
+    missing = [name for name in columns if name not in there]
     if missing:
         raise InvalidInput(f"There are no columns {missing}.", f"some of {there}", "Check the names.")
 
@@ -108,7 +108,9 @@ def _trajectories(batches: Iterator[Any], named: dict[str, str]) -> Iterator[Tra
 
 def _column(column: Any, what: str, name: str) -> np.ndarray[Any, Any]:
     if column.null_count:
-        raise InvalidInput(f"The column {name!r} holds {column.null_count} nulls.", "no nulls", "Leave them out.")
+        raise InvalidInput(
+            f"The column {name!r} holds {counted(column.null_count, 'null')}.", "no nulls", "Leave them out."
+        )
     if what != "vectors":
         found: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=False)
         return found

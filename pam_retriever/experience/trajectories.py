@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.experience.dates import read_timestamp
 from pam_retriever.filters.stored import to_json
 from pam_retriever.limits import MAX_ID_BYTES, MAX_SALIENCE
@@ -133,7 +133,7 @@ def _read(given: TrajectoryLike, name: str, dim: int) -> Episode:
         ids = tuple(check_id(state, name) for state in given)
     if len(ids) < 2:
         raise InvalidInput(
-            f"{name.capitalize()} has {len(ids)} state{'s' * (len(ids) != 1)}.",
+            f"{name.capitalize()} has {counted(len(ids), 'state')}.",
             "at least two: only memories that happen together are associated",
             "Leave it out, or join it to the trajectory it belongs to.",
         )
@@ -179,7 +179,8 @@ def _numbers(given: Sequence[float] | None, length: int, name: str, what: str) -
         raise InvalidInput(f"The {what} of {name}: {error}.", "numbers", "Convert them to float.") from error
     if len(numbers) != length or not all(map(math.isfinite, numbers)):
         raise InvalidInput(
-            f"The {what} of {name} are {len(numbers)} for {length} states, finite: {all(map(math.isfinite, numbers))}.",
+            f"The {what} of {name} are {len(numbers)} for {counted(length, 'state')}, finite: "
+            f"{all(map(math.isfinite, numbers))}.",
             "one finite number per state",
             f"Give {length} of them, or None.",
         )

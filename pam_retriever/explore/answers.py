@@ -37,13 +37,13 @@ def ask(index: pam.PredictiveAssociativeIndex, question: Mapping[str, Any]) -> P
     """
     text, id, k, where, without = read_question(question)
     began = time.perf_counter()
-    looks = index.search(text=text, k=k, where=where) if text is not None else index.search(id, k=k, where=where)
+    similar = index.search(text=text, k=k, where=where) if text is not None else index.search(id, k=k, where=where)
     searched = time.perf_counter()
     happened = happened_with(index, text, id, k, where, without)
     answered = time.perf_counter()
     named = {name: None for hit in happened for name in hit.sources or {}}
     return {
-        "looks": hits_of(looks),
+        "looks": hits_of(similar),
         "happened": hits_of(happened),
         "sources": [*named, *(name for name in without if name not in named)],
         "cue": None if id is None else memory(index.get([id])[0]),

@@ -159,10 +159,10 @@ def _coloured(picture: pam.Projection, by: str | None) -> tuple[Int64, Plain]:
     numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
     if numbers and len(set(numbers)) > COLOURS and len(numbers) == sum(value is not None for value in values):
         return _shaded(values, sorted(set(numbers)))
-    counted = Counter(_said(value) for value in values if value is not None)
+    counted = Counter(_as_text(value) for value in values if value is not None)
     named = [value for value, _ in counted.most_common(COLOURS)]
     place = {value: at for at, value in enumerate(named)}
-    groups = [NONE if value is None else place.get(_said(value), len(named)) for value in values]
+    groups = [NONE if value is None else place.get(_as_text(value), len(named)) for value in values]
     others = len(counted) - len(named)
     return np.array(groups, np.int64), {"kind": "values", "values": [value[:60] for value in named], "others": others}
 
@@ -170,8 +170,8 @@ def _coloured(picture: pam.Projection, by: str | None) -> tuple[Int64, Plain]:
 def _shaded(values: Sequence[object], ordered: list[float]) -> tuple[Int64, Plain]:
     place = {value: at * (SHADES - 1) // max(len(ordered) - 1, 1) for at, value in enumerate(ordered)}
     groups = [place[value] if isinstance(value, int | float) else NONE for value in values]
-    return np.array(groups, np.int64), {"kind": "order", "from": _said(ordered[0]), "to": _said(ordered[-1])}
+    return np.array(groups, np.int64), {"kind": "order", "from": _as_text(ordered[0]), "to": _as_text(ordered[-1])}
 
 
-def _said(value: object) -> str:
+def _as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)

@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pam_retriever.errors import counted
 from pam_retriever.explore.answers import ask
 from pam_retriever.explore.pictures import neighbourhood
 
@@ -34,8 +35,8 @@ def write(index: pam.PredictiveAssociativeIndex, question: Mapping[str, Any]) ->
     near = neighbourhood(index, {**question, "hops": 1})
     style = STYLE.read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    asked = question.get("text") or (answer["cue"] or {}).get("text") or question.get("id") or ""
-    looks = _column("Looks like it", answer["looks"], [])
+    title = question.get("text") or (answer["cue"] or {}).get("text") or question.get("id") or ""
+    similar = _column("Looks like it", answer["looks"], [])
     happened = _column("Happened with it", answer["happened"], answer["sources"])
     legend = "".join(
         f'<li><span class="s{at % COLOURS}"></span>{escape(n)}</li>' for at, n in enumerate(answer["sources"])
@@ -44,9 +45,9 @@ def write(index: pam.PredictiveAssociativeIndex, question: Mapping[str, Any]) ->
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-{digest}'\">"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(asked[:80])}</title><style>{style}</style></head><body><main>"
-        f'<p class="faint">What an index recalls</p><h1 dir="auto">{escape(asked)}</h1>'
-        f'<ul class="legend">{legend}</ul><div class="columns">{looks}{happened}</div>'
+        f"<title>{escape(title[:80])}</title><style>{style}</style></head><body><main>"
+        f'<p class="faint">What an index recalls</p><h1 dir="auto">{escape(title)}</h1>'
+        f'<ul class="legend">{legend}</ul><div class="columns">{similar}{happened}</div>'
         f"<h2>Neighbourhood</h2>{_graph(near)}</main></body></html>"
     )
 
@@ -59,16 +60,16 @@ def _column(title: str, hits: Sequence[Mapping[str, Any]], sources: Sequence[str
 
 def _hit(hit: Mapping[str, Any], sources: Sequence[str], most: float) -> str:
     sure = "" if hit["confidence"] is None else f" · {hit['confidence']:.0%} sure"
-    said = hit["sources"] or {}
+    shares = hit["sources"] or {}
     x, bars = 0.0, []
     for at, name in enumerate(sources):
-        width = 100 * abs(said.get(name, 0.0)) / most
+        width = 100 * abs(shares.get(name, 0.0)) / most
         bars.append(f'<rect class="s{at % COLOURS}" x="{x:.2f}" width="{width:.2f}" height="4"/>')
         x += width
-    label = ", ".join(f"{name} {value:.3f}" for name, value in said.items())
+    label = ", ".join(f"{name} {value:.3f}" for name, value in shares.items())
     drawn = "".join(bars)
     frame = f'class="bar" role="img" aria-label="{escape(label)}" viewBox="0 0 100 4" preserveAspectRatio="none"'
-    bar = f"<svg {frame}>{drawn}</svg>" if said else ""
+    bar = f"<svg {frame}>{drawn}</svg>" if shares else ""
     return (
         f'<li><p class="number">{hit["score"]:.3f}<span class="faint">{sure}</span></p>'
         f'<p dir="auto" class="text">{escape(hit["text"] or hit["id"])}</p>{bar}'
@@ -83,8 +84,8 @@ def _why(hit: Mapping[str, Any]) -> str:
     if not evidence:
         return " · predicted, never experienced"
     first = evidence[0]
-    more = f" and {len(evidence) - 1} more times" if len(evidence) > 1 else ""
-    return f" · met in <bdi>{escape(first['trajectory'])}</bdi>, {first['offset']:+d} steps{more}"
+    more = f" and {counted(len(evidence) - 1, 'more time')}" if len(evidence) > 1 else ""
+    return f" · met in <bdi>{escape(first['trajectory'])}</bdi>, {counted(first['offset'], 'step', '+')}{more}"
 
 
 def _graph(near: Mapping[str, Any]) -> str:

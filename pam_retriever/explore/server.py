@@ -133,13 +133,13 @@ async def page(_: Request) -> Response:
     return FileResponse(STATIC / "index.html", media_type="text/html; charset=utf-8")
 
 
-def answering(make: Callable[[Asked], Response]) -> Callable[[Request], Awaitable[Response]]:
+def answering(make: Callable[[RequestContent], Response]) -> Callable[[Request], Awaitable[Response]]:
     """Returns an endpoint that computes its answer in a thread, because the computation may take long."""
 
     async def answer(request: Request) -> Response:
-        asked = Asked(dict(request.query_params), await _body(request) if request.method == "POST" else {})
+        content = RequestContent(dict(request.query_params), await _body(request) if request.method == "POST" else {})
         try:
-            return await run_in_threadpool(make, asked)
+            return await run_in_threadpool(make, content)
         except PAMError as error:
             status = next((status for kind, status in STATUS if isinstance(error, kind)), 400)
             return JSONResponse(answers.problem_of(error), status)
@@ -148,7 +148,7 @@ def answering(make: Callable[[Asked], Response]) -> Callable[[Request], Awaitabl
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestContent:
     """The content of a request.
 
     Attributes:
@@ -180,65 +180,65 @@ class Api:
     def __init__(self, source: Source) -> None:
         self._source, self._maps = source, pictures.Maps()
 
-    def health(self, _: Asked) -> Response:
+    def health(self, _: RequestContent) -> Response:
         """Returns the contents of the index, and the changes that this page may make."""
         source = self._source
         able = {"writes": source.writes, "texts": source.texts, "checks": source.check is not None}
         able["umap"] = find_spec("umap") is not None
         return JSONResponse({**answers.health(source.index), **able, "version": __version__})
 
-    def times(self, _: Asked) -> Response:
+    def times(self, _: RequestContent) -> Response:
         """Returns the number of memories per interval of time."""
         return JSONResponse({"times": answers.times(self._source.index)})
 
-    def memory(self, asked: Asked) -> Response:
+    def memory(self, content: RequestContent) -> Response:
         """Returns a memory."""
-        return JSONResponse(answers.whole_memory(self._source.index, asked.text("id")))
+        return JSONResponse(answers.whole_memory(self._source.index, content.text("id")))
 
-    def sessions(self, asked: Asked) -> Response:
+    def sessions(self, content: RequestContent) -> Response:
         """Returns a page of sessions."""
-        return JSONResponse(answers.sessions(self._source.index, asked.text("q"), asked.offset, self._source.texts))
+        return JSONResponse(answers.sessions(self._source.index, content.text("q"), content.offset, self._source.texts))
 
-    def session(self, asked: Asked) -> Response:
+    def session(self, content: RequestContent) -> Response:
         """Returns steps of a session."""
-        return JSONResponse(answers.session(self._source.index, asked.text("id"), asked.offset))
+        return JSONResponse(answers.session(self._source.index, content.text("id"), content.offset))
 
-    def map(self, asked: Asked) -> Response:
+    def map(self, content: RequestContent) -> Response:
         """Returns a map of all memories."""
         source = self._source
-        method: Method = "umap" if asked.text("method") == "umap" else "pca"
-        drawn = self._maps.drawn(source.index, asked.text("by") or None, source.refreshed, method)
+        method: Method = "umap" if content.text("method") == "umap" else "pca"
+        drawn = self._maps.drawn(source.index, content.text("by") or None, source.refreshed, method)
         return Response(drawn, media_type="application/octet-stream")
 
-    def point(self, asked: Asked) -> Response:
+    def point(self, content: RequestContent) -> Response:
         """Returns the memory of a point of the map."""
-        return JSONResponse(self._maps.point(self._source.index, asked.text("by") or None, asked.offset))
+        return JSONResponse(self._maps.point(self._source.index, content.text("by") or None, content.offset))
 
-    def ask(self, asked: Asked) -> Response:
+    def ask(self, content: RequestContent) -> Response:
         """Returns both columns of an answer."""
-        return JSONResponse(answers.ask(self._source.index, asked.body))
+        return JSONResponse(answers.ask(self._source.index, content.body))
 
-    def neighbourhood(self, asked: Asked) -> Response:
+    def neighbourhood(self, content: RequestContent) -> Response:
         """Returns the graph around a question."""
-        return JSONResponse(pictures.neighbourhood(self._source.index, asked.body))
+        return JSONResponse(pictures.neighbourhood(self._source.index, content.body))
 
-    def export(self, asked: Asked) -> Response:
+    def export(self, content: RequestContent) -> Response:
         """Returns one question as a file."""
-        return HTMLResponse(report.write(self._source.index, asked.body))
+        return HTMLResponse(report.write(self._source.index, content.body))
 
-    def feedback(self, asked: Asked) -> Response:
+    def feedback(self, content: RequestContent) -> Response:
         """Stores which hits helped. Locks the folder only for this call."""
         with self._source.writing() as writable:
-            done = answers.helped(writable, asked.body)
+            done = answers.helped(writable, content.body)
         self._source.refresh()
         return JSONResponse(done)
 
-    def refresh(self, asked: Asked) -> Response:
+    def refresh(self, content: RequestContent) -> Response:
         """Updates the index to the writes of others."""
         self._source.refresh()
-        return self.health(asked)
+        return self.health(content)
 
-    def check(self, _: Asked) -> Response:
+    def check(self, _: RequestContent) -> Response:
         """Reads everything, and lists the damage."""
         if self._source.check is None:
             raise InvalidInput("Got check of an index without a folder.", "a folder", "Save it first.")

@@ -211,8 +211,8 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
         check_flag("overwrite", overwrite)
         folder = read_path("path", path)
         with self._lock.shared():
-            home = self._store.opened
-            if home is not None and folder.resolve() == home.resolve():
+            opened = self._store.opened
+            if opened is not None and folder.resolve() == opened.resolve():
                 raise InvalidInput(
                     f"{folder} is where this index lives.", "another folder", "It is saved there already."
                 )

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from pam_retriever.embedding import Embedder
-from pam_retriever.errors import InvalidInput, PAMError
+from pam_retriever.errors import InvalidInput, PAMError, counted
 from pam_retriever.filters.stored import to_json
 from pam_retriever.index.background import BackgroundFits
 from pam_retriever.index.open_tenants import OpenTenants
@@ -180,7 +180,7 @@ class IndexBase:
             fitted = f"fitted with window {store.window}" if store.predictor else "not fitted"
             senses = f" of {', '.join(store.space.encoder.modalities)}" if store.space else ""
             return (
-                f"PredictiveAssociativeIndex(dim={store.dim}, {len(self):,} memories{senses}, "
-                f"{len(store.database.trajectories):,} trajectories, {fitted}, "
+                f"PredictiveAssociativeIndex(dim={store.dim}, {counted(len(self), 'memory')}{senses}, "
+                f"{counted(len(store.database.trajectories), 'trajectory')}, {fitted}, "
                 f"{store.backend} ({store.similar.description}), {store.location})"
             )

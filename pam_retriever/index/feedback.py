@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
 from pam_retriever.embedding import Embedder, embed_questions, read_query
-from pam_retriever.errors import InvalidInput, UnknownId
+from pam_retriever.errors import InvalidInput, UnknownId, counted
 from pam_retriever.evaluation import Validation
 from pam_retriever.experience.feedback import MIXTURE, MOST_OF_ONE, POPULARITY, WRITER, Feedback, Used, read_feedback
 from pam_retriever.index.base import IndexBase
@@ -28,7 +28,7 @@ Request = str | Array | Sequence[float]
 Requests = list[str] | Array | Sequence[Sequence[float]]
 
 
-class FeedbackKeeping(IndexBase):
+class FeedbackMethods(IndexBase):
     """The part of an index that stores feedback."""
 
     @overload
@@ -137,7 +137,11 @@ class FeedbackKeeping(IndexBase):
             return vectors, [None] * len(vectors), batch, None
         texts = read_one_or_more("text", text)
         if len(texts) != len(vectors):
-            raise InvalidInput(f"Got {len(texts)} texts for {len(vectors)} requests.", "as many", "Give one each.")
+            raise InvalidInput(
+                f"Got {counted(len(texts), 'text')} for {counted(len(vectors), 'request')}.",
+                "as many",
+                "Give one each.",
+            )
         return vectors, list(texts), batch, None
 
     def feedbacks(

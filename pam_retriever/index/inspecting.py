@@ -85,7 +85,7 @@ class Inspecting(ShownIndex, IndexBase):
         with self._lock.shared():
             store = self._store
             database = store.database
-            learnt = store.learnt()
+            learnt = store.learned_steps()
             numbers = database.trajectories.numbers()
             grown = sum(end > learnt.grew[number] for number, end in learnt.ends.items() if number <= learnt.number)
             return Overview(

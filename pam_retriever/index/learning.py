@@ -16,7 +16,7 @@ import numpy as np
 from pam_retriever.errors import InvalidInput, StorageError
 from pam_retriever.evaluation import Validation
 from pam_retriever.experience.trajectories import TrajectoryLike
-from pam_retriever.index.feedback import FeedbackKeeping
+from pam_retriever.index.feedback import FeedbackMethods
 from pam_retriever.index.sequences import NextSteps
 from pam_retriever.limits import MAX_WINDOW
 from pam_retriever.retrieval.decay import read_now
@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # ``training`` is loaded by the calls that need it, so that a
     from typing_extensions import Unpack
 
     from pam_retriever.training.config import FitConfig, TrainingRequest
-    from pam_retriever.training.news import Source
+    from pam_retriever.training.new_experience import Source
 
 log = logging.getLogger(__name__)
 TRAIN = "train"  # the setting that says whether training is allowed
@@ -56,7 +56,7 @@ class FitOptions(TypedDict, total=False):
     progress: bool | None
 
 
-class Learning(FeedbackKeeping, NextSteps):
+class Learning(FeedbackMethods, NextSteps):
     """The part of an index that stores experience and learns from it."""
 
     @overload
@@ -142,7 +142,7 @@ class Learning(FeedbackKeeping, NextSteps):
             TrainingDiverged: the loss became NaN or infinite.
         """
         from pam_retriever.training.config import TrainingRequest, read_config
-        from pam_retriever.training.news import Source
+        from pam_retriever.training.new_experience import Source
 
         window, settings = check_count("window", window, MAX_WINDOW), read_config(config)
         check_flag("background", background)
@@ -165,20 +165,20 @@ class Learning(FeedbackKeeping, NextSteps):
         return self._background.start(fit) if background else fit()
 
     def _fit(self, source: Source, window: int, config: FitConfig, request: TrainingRequest) -> FitReport:
-        from pam_retriever.training.news import NOTHING_NEW, nothing_new, read_news, report_nothing
+        from pam_retriever.training.new_experience import NOTHING_NEW, nothing_new, read_new_experience, report_nothing
 
         self._check_trainable()
         with self._learning:
             self._background.learns()
-            news = read_news(self._store, self._lock, source)
-            if nothing_new(self._store, self._lock, news, source, config, window):
+            new_experience = read_new_experience(self._store, self._lock, source)
+            if nothing_new(self._store, self._lock, new_experience, source, config, window):
                 report = report_nothing(self._store, self._lock, config)
             elif self._nothing_but_feedback(source.trajectories is None and source.group_by is None):
                 report = without_training(len(self))
             else:
                 from pam_retriever.training.fit import learn  # only training needs torch
 
-                report = learn(self._store, self._lock, source, news, window, config, request)
+                report = learn(self._store, self._lock, source, new_experience, window, config, request)
             if not _writes():
                 return report
             try:
@@ -226,7 +226,7 @@ class Learning(FeedbackKeeping, NextSteps):
             InvalidInput: an argument is invalid.
         """
         from pam_retriever.training.config import TrainingRequest, read_config
-        from pam_retriever.training.news import Source
+        from pam_retriever.training.new_experience import Source
 
         self._check_trainable()
         window, settings = check_count("window", window, MAX_WINDOW), read_config(config)

@@ -256,7 +256,7 @@ class Recalling(IndexBase):
         settings = settings.checked(words=text is not None)
         space = self._store.space
         read = self._read_query(query, text, settings.mode, space)
-        words, stored = read.texts is not None, isinstance(read.asked, list)
+        words, stored = read.texts is not None, isinstance(read.queries, list)
         named = stored or self._store.predictor is None  # other queries without words use no names
         if words or (settings.mode != "similarity" and named):
             self._search_names()
@@ -265,15 +265,15 @@ class Recalling(IndexBase):
                 read = self._read_query(query, text, settings.mode, self._store.space)
             view = self._store.view()
             if not len(view.similar):
-                check_queries(view, read.asked, settings.where, settings.cue_where)
-                return [Hits() for _ in read.asked] if read.batch else Hits()
+                check_queries(view, read.queries, settings.where, settings.cue_where)
+                return [Hits() for _ in read.queries] if read.batch else Hits()
             asks_use = settings.asks_use(words, view.predictor is not None)
             feedback = self._feedback_evidence(view, settings.feedback_where) if asks_use else None
             try:
                 retriever = Retriever(view, self._lexicon, settings, words, feedback, self._timeline, stored)
             except NotFitted:
                 # an unknown id is reported before a missing fit
-                check_queries(view, read.asked, settings.where, settings.cue_where)
+                check_queries(view, read.queries, settings.where, settings.cue_where)
                 raise
             hits = retriever.hits(read)
         return hits if read.batch else hits[0]
@@ -316,11 +316,11 @@ class Recalling(IndexBase):
         from pam_retriever.retrieval.imagination import check_imaginable, imagine
 
         k, complete = check_count("k", k), check_flag("complete", complete)
-        asked, batch = read_query(query, self.dim)
+        queries, batch = read_query(query, self.dim)
         with self._lock.shared():
             view = self._store.view()
             check_imaginable(view)
-            found = imagine(view, self._calibration(view), asked, k, complete, where)
+            found = imagine(view, self._calibration(view), queries, k, complete, where)
         return found if batch else found[0]
 
     def _calibration(self, view: View) -> SpreadCalibration:

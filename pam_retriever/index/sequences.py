@@ -92,8 +92,8 @@ class NextSteps(IndexBase):
 
         settings = NextSettings(check_count("k", k), where, cue_where, lowest, check_flag("explain", explain))
         trajectories = read_list("trajectories", trajectories)
-        asked = [self._read_steps(trajectory, f"trajectory {at}") for at, trajectory in enumerate(trajectories)]
-        if not asked:
+        steps = [self._read_steps(trajectory, f"trajectory {at}") for at, trajectory in enumerate(trajectories)]
+        if not steps:
             return []
         with self._lock.shared():
             view = self._store.view()
@@ -108,7 +108,7 @@ class NextSteps(IndexBase):
             packed = None if mixture is None else view.database.settings.weights(NEXT)
             if mixture is not None and packed is not None:
                 mixture = replace(mixture, bilinear=Bilinear.unpack(packed, self.dim))
-            return next_hits(view, mixture or _prior(), asked, settings)
+            return next_hits(view, mixture or _prior(), steps, settings)
 
     def _read_steps(self, trajectory: Steps, name: str) -> list[str | Float32]:
         """Returns the steps as ids and vectors (d,).
@@ -156,7 +156,7 @@ class NextSteps(IndexBase):
             seed: seed of the random samples.
             nothing_new: whether all experience was fitted before; then the weights and the results do not change.
         """
-        from pam_retriever.retrieval.sequences.fitting import Experienced, fit_next
+        from pam_retriever.retrieval.sequences.fitting import ExperienceCopy, fit_next
 
         with self._lock.shared():
             view = self._store.view()
@@ -167,7 +167,7 @@ class NextSteps(IndexBase):
             if view.database.sharded is None or not len(view.links) or not len(view.similar):
                 return 0, Validation()
             # copies vectors and steps only: a copy of the whole database, as for past requests, takes longer
-            experienced = Experienced.of(view.links, view.similar, view.database.trajectories.experienced_when())
+            experienced = ExperienceCopy.of(view.links, view.similar, view.database.trajectories.experienced_when())
         mixture, questions, validation = fit_next(experienced, seed)
         with self._lock.exclusive():
             bilinear = mixture.bilinear

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.experience.cooccurrence import Associations, Experience, associate
 from pam_retriever.jepa.observations import Observations
 from pam_retriever.jepa.outward import OutwardPredictor
@@ -44,7 +44,7 @@ class TrainingData:
         count = len(observations)
         if not len(experience) or experience.states.min() < 0 or experience.states.max() >= count:
             raise InvalidInput(
-                f"The experience has {len(experience)} steps of {count} memories.",
+                f"The experience has {counted(len(experience), 'step')} of {counted(count, 'memory')}.",
                 "at least one step, and states below the number of memories",
                 "Check Experience.states.",
             )

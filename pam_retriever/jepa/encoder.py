@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from pam_retriever.errors import InvalidInput
 from pam_retriever.jepa.modalities import Modality
 from pam_retriever.jepa.observations import Observations, read_observations, unpack
-from pam_retriever.jepa.weights import KeptModule
+from pam_retriever.jepa.weights import StoredModule
 from pam_retriever.protocols import ObservationsLike, Observed
 from pam_retriever.types import Float32
 from pam_retriever.validation import check_count
@@ -21,7 +21,7 @@ from pam_retriever.validation import check_count
 Fusion = Literal["mlp", "concatenate"]
 
 
-class CompositeEncoder(KeptModule):
+class CompositeEncoder(StoredModule):
     """Encodes each modality with its own module, and fuses them into one state vector.
 
     Modalities may be missing: "mlp" uses a learned token instead, "concatenate" uses zeros, so that it has no effect on

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pam_retriever.errors import IndexFormatError, InvalidInput
+from pam_retriever.errors import IndexFormatError, InvalidInput, counted
 from pam_retriever.jepa.modalities import Modality
 from pam_retriever.types import Int64
 
@@ -41,7 +41,7 @@ class Observations:
 
     def __repr__(self) -> str:
         senses = ", ".join(f"{name} {there.mean():.0%}" for name, there in self.present.items())
-        return f"Observations({len(self):,} moments: {senses})"
+        return f"Observations({counted(len(self), 'moment')}: {senses})"
 
     def without(self, *names: str) -> Observations:
         """Removes modalities from all moments.

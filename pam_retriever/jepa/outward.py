@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pam_retriever.jepa.weights import KeptModule
+from pam_retriever.jepa.weights import StoredModule
 from pam_retriever.validation import check_count
 
 
-class OutwardPredictor(KeptModule):
+class OutwardPredictor(StoredModule):
     """A residual MLP from a state, and an action if there is one, to the next state.
 
     Args:

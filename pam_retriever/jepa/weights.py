@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class KeptModule(nn.Module):
+class StoredModule(nn.Module):
     """A module that an index stores."""
 
     def duplicate(self, trainable: bool) -> Self:

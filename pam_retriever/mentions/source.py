@@ -131,9 +131,9 @@ class MentionSource:
             Every memory that at most two steps of mentions reach.
         """
         names = _Names(self._store)
-        asked = self._asked(question, names)
+        of_question = self._edges_of_question(question, names)
         strengths = _Strengths(rows, scores, question)
-        strengths.add(asked, PRIOR["asked"])
+        strengths.add(of_question, PRIOR["asked"])
         seeds = strengths.best(SEEDS)
         mentions = self._store.numbers_in(seeds.rows)
         edges = [
@@ -147,9 +147,9 @@ class MentionSource:
         seeds = strengths.best(SEEDS)
         edges = [self._named(question, seeds, self._store.numbers_in(seeds.rows), names)]
         [second] = _passed_on(question, edges, seeds)
-        return _gather([asked, named, naming, second, shared])
+        return _gather([of_question, named, naming, second, shared])
 
-    def _asked(self, question: Question, names: _Names) -> Edges:
+    def _edges_of_question(self, question: Question, names: _Names) -> Edges:
         """Returns edges to the memories that the question names."""
         found = find([question.text], self._store)[0] if question.text else []
         if not found:

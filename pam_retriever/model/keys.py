@@ -89,12 +89,12 @@ def make_keys(vectors: Float32, associations: Float32 | None) -> Float32:
     return np.concatenate([unit(vectors), associations], axis=1)
 
 
-def query_vectors(channels: Channels, looks: Float32, cues: Float32, predicted: Float32) -> Float32:
+def query_vectors(channels: Channels, given: Float32, cues: Float32, predicted: Float32) -> Float32:
     """Returns one query vector per cue. Its inner product with a key is the mean over the channels that the cue has.
 
     Args:
         channels: the weights.
-        looks: (Q, d) the queries as given, unit length, for the similarity channel.
+        given: (Q, d) the queries as given, unit length, for the similarity channel.
         cues: (Q, d) the completed cues, unit length.
         predicted: (Q, d + code) f and e of the completed cues, each at unit length.
 
@@ -102,9 +102,9 @@ def query_vectors(channels: Channels, looks: Float32, cues: Float32, predicted: 
         (Q, 2d + code), or (Q, d) for similarity alone; the inner products lie in [-1, 1].
     """
     if not channels.association:
-        return looks
-    queries = weighted(channels, looks, cues, predicted)
-    queries /= np.maximum(totals(channels, predicted, looks.shape[1]), np.float32(1e-12))
+        return given
+    queries = weighted(channels, given, cues, predicted)
+    queries /= np.maximum(totals(channels, predicted, given.shape[1]), np.float32(1e-12))
     return queries
 
 
@@ -115,12 +115,12 @@ def totals(channels: Channels, predicted: Float32, dim: int) -> Float32:
     return total
 
 
-def weighted(channels: Channels, looks: Float32, cues: Float32, predicted: Float32) -> Float32:
+def weighted(channels: Channels, given: Float32, cues: Float32, predicted: Float32) -> Float32:
     """Like ``query_vectors``, with the sum in place of the mean."""
-    dim = looks.shape[1]
+    dim = given.shape[1]
     f, code = predicted[:, :dim], predicted[:, dim:]
     parts = [
-        channels.similarity * looks + channels.forward * f,
+        channels.similarity * given + channels.forward * f,
         channels.reverse * cues + channels.mutual * f,
         channels.episode * code,
     ]

@@ -103,12 +103,12 @@ class Predictor(nn.Module):
         sample = states[:: max(1, len(states) // 100_000)].double()
         self.mean.copy_(sample.mean(0))
         self.whitening.copy_(_decorrelate(sample, shrinkage))
-        looks = nn.functional.normalize(sample, dim=-1)
-        self.centre.copy_(looks.mean(0))
-        sharpening = _decorrelate(looks, shrinkage)
+        units = nn.functional.normalize(sample, dim=-1)
+        self.centre.copy_(units.mean(0))
+        sharpening = _decorrelate(units, shrinkage)
         self.sharpening.copy_(sharpening * len(sharpening) ** 0.5 / sharpening.norm())
         # variance of the memories along the directions of an untrained network: trace(W C W) = trace(W W) * var
-        covariance = (looks - looks.mean(0)).T @ (looks - looks.mean(0)) / len(looks)
+        covariance = (units - units.mean(0)).T @ (units - units.mean(0)) / len(units)
         variance = (sharpening @ covariance @ sharpening).trace() / sharpening.square().sum()
         self.spread.copy_((variance * len(sharpening)).sqrt().clamp_min(1e-3))
 

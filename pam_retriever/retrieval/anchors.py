@@ -24,7 +24,7 @@ _ANCHOR = re.compile(r"\b(before|after|since|until)\s+([^.,;:?!]{3,80})", re.IGN
 
 
 @dataclass(frozen=True)
-class Told:
+class DatedMemories:
     """The known times of memories.
 
     Attributes:
@@ -45,13 +45,13 @@ def may_have_anchor(text: str) -> bool:
     return _ANCHOR.search(text) is not None
 
 
-def read_anchor(text: str, lexicon: Lexicon, told: Told, allowed: Rows | None) -> Period | None:
+def read_anchor(text: str, lexicon: Lexicon, dated: DatedMemories, allowed: Rows | None) -> Period | None:
     """Returns the period before or after an event that a question names; None if no memory is about it.
 
     Args:
         text: the question.
         lexicon: the words of the index.
-        told: the times of memories.
+        dated: the times of memories.
         allowed: sorted rows of the memories that may be about the event; None for all.
     """
     found = _ANCHOR.search(text)
@@ -59,11 +59,11 @@ def read_anchor(text: str, lexicon: Lexicon, told: Told, allowed: Rows | None) -
     if found is None or not 1 <= len(terms) <= MOST_TERMS:
         return None
     row = _memory_of(terms, lexicon, allowed)
-    at = None if row is None else int(np.searchsorted(told.rows, row))
-    if row is None or at is None or at == len(told.rows) or told.rows[at] != row:
+    at = None if row is None else int(np.searchsorted(dated.rows, row))
+    if row is None or at is None or at == len(dated.rows) or dated.rows[at] != row:
         return None
-    named = np.flatnonzero(told.named.row == row)[:1]
-    start, end = (told.named.start[named], told.named.end[named]) if len(named) else (told.times[[at]],) * 2
+    named = np.flatnonzero(dated.named.row == row)[:1]
+    start, end = (dated.named.start[named], dated.named.end[named]) if len(named) else (dated.times[[at]],) * 2
     try:
         first, last = (EPOCH + timedelta(seconds=float(edge[0])) for edge in (start, end))
         span = (

@@ -39,7 +39,7 @@ from pam_retriever.model.scoring import (
 )
 from pam_retriever.retrieval.candidates import Candidates, Scorer
 from pam_retriever.retrieval.cues import Cues, look_alikes, recognised
-from pam_retriever.retrieval.directed import Towards
+from pam_retriever.retrieval.directed import DirectedShares
 from pam_retriever.retrieval.first_mentions import FirstMentions, Part
 from pam_retriever.retrieval.odds import products_of, share_out
 from pam_retriever.retrieval.sources import Contributions, check_without
@@ -109,12 +109,12 @@ class AssociationScorer:
         t = recognised(cues, view.links)  # (Q,)
         queries = _query(cues, calibration.seen, cues.completed, cues.predicted)
         if (t < 1).any():
-            as_given = _query(cues, calibration.unseen, cues.looks, cues.unaided)
+            as_given = _query(cues, calibration.unseen, cues.given, cues.unaided)
             queries = t[:, None] * queries + (1 - t[:, None]) * as_given
         outside = t * calibration.seen.background[0] + (1 - t) * calibration.unseen.background[0]  # (Q,)
         pool = min(max(BEST, POOLED * (k or len(index))), len(index))
         odds, named = share_out(index, queries, cues.own, outside, pool, allowed)
-        towards = Towards.of(view, cues, t)
+        towards = DirectedShares.of(view, cues, t)
         seen_new, look_like = _by_appearance(cues, t, view, calibration, pool, allowed)
         named = named[0], named[1], towards.of_pairs(*named)
         parts = [named, _exact_links(cues, view, calibration), *_hints(cues, named, t, view, calibration)]
@@ -127,7 +127,7 @@ class AssociationScorer:
         experienced = view.links.experienced(row)
         values[:, self._without] = 0
         share, factors = _weigh(query, values, experienced, t, calibration, view.window)
-        share, told, factor = first.rank(query, row, share)
+        share, mentioned, factor = first.rank(query, row, share)
 
         order = np.lexsort((-share, query))
         if self._without:  # drops memories that only an excluded source found
@@ -137,7 +137,7 @@ class AssociationScorer:
             kept = kept[share[kept] >= min_score]
         query, row = query[kept], row[kept]
         values, share, experienced = values[kept], share[kept], experienced[kept]
-        similarity = products_of(cues.looks, query, view.similar, row)
+        similarity = products_of(cues.given, query, view.similar, row)
         complete = values.copy()
         missing = np.flatnonzero((values[:, 5] == 0) & ~experienced)
         complete[missing, 5] = look_like(query[missing], row[missing])  # not among the best by similarity
@@ -150,15 +150,15 @@ class AssociationScorer:
         if not self._explain:
             return found
         found = [replace(one, mentions=first.ways(at, one.rows)) for at, one in enumerate(found)]
-        said, told = values * (factors() * factor[:, None])[kept], told[kept]
-        sources = [_by_source(said[its], told[its]) for its in of_each]
+        contributions, mentioned = values * (factors() * factor[:, None])[kept], mentioned[kept]
+        sources = [_by_source(contributions[its], mentioned[its]) for its in of_each]
         return [replace(one, sources=its) for one, its in zip(found, sources, strict=True)]
 
 
-def _by_source(parts: Float32, told: Float32) -> Contributions:
+def _by_source(parts: Float32, mentioned: Float32) -> Contributions:
     """Returns the part of each source in the scores of n memories, from the parts (n, 6) and mentions (n,)."""
     columns: dict[str, Float32] = {name: parts[:, list(its)].sum(axis=1) for name, its in SOURCES.items()}
-    return Contributions.of(columns | {MENTIONS: told})
+    return Contributions.of(columns | {MENTIONS: mentioned})
 
 
 def _by_confidence(found: Candidates, factors: Float32, min_score: float | None) -> Candidates:
@@ -184,7 +184,7 @@ def _weigh(
     sure, prior = t[query], 1 / window
     total = np.bincount(query, links, len(t))[query]
     known = (links + prior * learned) / (total + prior)
-    by_channels, by_alike, by_named, by_looks = calibration.unseen.mixture
+    by_channels, by_alike, by_named, by_similarity = calibration.unseen.mixture
     old = sure * known + (1 - sure) * _unknown(values, calibration)
     new = _never_experienced(values, calibration)
     # for a cue of one or two experiences, a new memory does not rank above a linked one
@@ -201,10 +201,10 @@ def _weigh(
             own,
             unsure * by_alike,
             unsure * by_named,
-            unsure * by_looks,
+            unsure * by_similarity,
             0 * own,
         )
-        of_new = (*[0 * own] * 4, by_looks * scale, (1 - by_looks) * scale)
+        of_new = (*[0 * own] * 4, by_similarity * scale, (1 - by_similarity) * scale)
         counted: Float32 = np.where(experienced[:, None], np.stack(of_old, axis=1), np.stack(of_new, axis=1))
         return counted
 
@@ -213,16 +213,16 @@ def _weigh(
 
 def _unknown(values: Float32, calibration: Calibration) -> Float32:
     """Returns the share (E,) of each pair, from the parts (E, 6), if the cue is no experienced memory."""
-    by_channels, by_alike, by_named, by_looks = calibration.unseen.mixture
-    learned, _, alike, named, looks, _ = values.T
-    share: Float32 = by_channels * learned + by_alike * alike + by_named * named + by_looks * looks
+    by_channels, by_alike, by_named, by_similarity = calibration.unseen.mixture
+    learned, _, alike, named, alike_weights, _ = values.T
+    share: Float32 = by_channels * learned + by_alike * alike + by_named * named + by_similarity * alike_weights
     return share
 
 
 def _never_experienced(values: Float32, calibration: Calibration) -> Float32:
     """Returns the share (E,) of each pair, from the parts (E, 6), if the memory was never experienced."""
-    by_looks = calibration.unseen.mixture[3]
-    share: Float32 = (1 - by_looks) * values[:, 5] + by_looks * values[:, 4]
+    by_similarity = calibration.unseen.mixture[3]
+    share: Float32 = (1 - by_similarity) * values[:, 5] + by_similarity * values[:, 4]
     return share
 
 
@@ -251,7 +251,7 @@ def _confidence(values: Float32, experienced: Bools, sure: Float32, lead: Float3
 
 def _query(cues: Cues, regime: ScoringWeights, meant: Float32, predicted: Float32) -> Float32:
     """Returns query vectors whose products with a key are log odds, for cues completed to ``meant`` (Q, d)."""
-    return weighted(channels_of(regime), cues.looks, meant, predicted)
+    return weighted(channels_of(regime), cues.given, meant, predicted)
 
 
 def _exact_links(cues: Cues, view: View, calibration: Calibration) -> Part:
@@ -270,9 +270,11 @@ def _hints(known: Cues, named: Part, t: Float32, view: View, calibration: Calibr
         return [NOTHING] * 3
     alike, kernel = look_alikes(known, asking, view, known.among)
     # the look-alikes of a query and the answers may have different filters
-    seen, looks = (alike, kernel) if known.visible is known.among else look_alikes(known, asking, view, known.visible)
-    looks = looks / np.maximum(looks.sum(axis=1, keepdims=True), 1e-30)
-    at, place = np.nonzero(looks > LEAST)
+    seen, alike_weights = (
+        (alike, kernel) if known.visible is known.among else look_alikes(known, asking, view, known.visible)
+    )
+    alike_weights = alike_weights / np.maximum(alike_weights.sum(axis=1, keepdims=True), 1e-30)
+    at, place = np.nonzero(alike_weights > LEAST)
     usable = (kernel > 0) & view.links.experienced(alike)
     usable &= np.cumsum(usable, axis=1) <= LOOK_ALIKES
     by, near = np.nonzero(usable)
@@ -282,7 +284,7 @@ def _hints(known: Cues, named: Part, t: Float32, view: View, calibration: Calibr
     return [
         walk(_links_of(view, calibration), (asking[by], alike[by, near], kernel[by, near])),
         walk(_links_of(view, calibration), (query[first], row[first], sharpened(share[first]))),
-        (asking[at], seen[at, place], looks[at, place]),
+        (asking[at], seen[at, place], alike_weights[at, place]),
     ]
 
 
@@ -302,12 +304,12 @@ def _by_appearance(
     """Returns the shares of memories that were never experienced, from p alone, and a function for other pairs."""
     if len(view.similar) <= view.links.memories:
         return NOTHING, lambda _, row: np.zeros(len(row), np.float32)
-    dim = cues.looks.shape[1]
-    queries = np.zeros_like(cues.looks)
+    dim = cues.given.shape[1]
+    queries = np.zeros_like(cues.given)
     outside = np.zeros_like(t)
     for predicted, regime, sure in ((cues.predicted, calibration.seen, t), (cues.unaided, calibration.unseen, 1 - t)):
         similarity, forward = regime.appearance
-        queries += sure[:, None] * (similarity * cues.looks + forward * predicted[:, :dim])
+        queries += sure[:, None] * (similarity * cues.given + forward * predicted[:, :dim])
         outside += sure * regime.background[1]
     odds, (query, row, share) = share_out(view.similar, queries, cues.own, outside, pool, allowed)
     new = ~view.links.experienced(row)

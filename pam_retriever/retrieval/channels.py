@@ -10,7 +10,7 @@ from pam_retriever.arrays import firsts
 from pam_retriever.model.keys import Channels, query_vectors, totals
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues, gather_keys, recognised
-from pam_retriever.retrieval.directed import Towards
+from pam_retriever.retrieval.directed import DirectedShares
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
@@ -58,7 +58,7 @@ class ChannelScorer:
         return found
 
     def _search(self, cues: Cues, k: int | None, allowed: Rows | None) -> tuple[Float32, Int64]:
-        queries = query_vectors(self._channels, cues.looks, cues.completed, cues.predicted)
+        queries = query_vectors(self._channels, cues.given, cues.completed, cues.predicted)
         if self._intersect:
             pool = max(10 * (k or 1), SPECIFIC_POOL)
             return self._index.search(queries, pool if k else len(self._index), allowed)
@@ -84,14 +84,14 @@ class DirectedChannelScorer:
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         channels, index, view = self._channels, self._index, self._view
-        queries = query_vectors(channels, cues.looks, cues.completed, cues.predicted)
-        total = totals(channels, cues.predicted, cues.looks.shape[1])[:, 0]
+        queries = query_vectors(channels, cues.given, cues.completed, cues.predicted)
+        total = totals(channels, cues.predicted, cues.given.shape[1])[:, 0]
         if k is None and not self._intersect:
             near = _search_ball(index, queries, self._min_score or 0.0, allowed)[1]  # a direction only lowers scores
         else:
             pool = max(10 * (k or 1), SPECIFIC_POOL) if self._intersect else max(POOLED * (k or 1), DIRECTED_POOL)
             near = index.search(queries, pool if k else len(index), allowed)[1]
-        towards = Towards.of(view, cues, recognised(cues, view.links))
+        towards = DirectedShares.of(view, cues, recognised(cues, view.links))
         found = []
         for at, own in enumerate(cues.own.tolist()):
             linked = towards.linked(at)
@@ -99,7 +99,7 @@ class DirectedChannelScorer:
             rows.sort()
             rows = rows[firsts(rows) & (rows >= 0) & (rows != own)]
             keys = index.keys(rows)
-            similarity = keys[:, : cues.looks.shape[1]] @ cues.looks[at]
+            similarity = keys[:, : cues.given.shape[1]] @ cues.given[at]
             plain, rest = np.float32(channels.similarity), np.float32(total[at] - channels.similarity)
             association = (keys @ queries[at] * total[at] - plain * similarity) / np.maximum(rest, 1e-12)
             association = towards.of_query(at, rows, association.astype(np.float32))
@@ -114,8 +114,8 @@ class DirectedChannelScorer:
 
 def _parts(cues: Cues, channels: Channels, index: AnnIndex, scores: Float32, rows: Int64) -> tuple[Float32, Float32]:
     """Returns the similarity and the association of each hit (Q, n). Association is the rest of the score."""
-    dim = cues.looks.shape[1]
-    similarity: Float32 = np.einsum("qd,qnd->qn", cues.looks, gather_keys(index, rows)[..., :dim])
+    dim = cues.given.shape[1]
+    similarity: Float32 = np.einsum("qd,qnd->qn", cues.given, gather_keys(index, rows)[..., :dim])
     total = totals(channels, cues.predicted, dim)  # (Q, 1)
     found = np.where(rows >= 0, scores, 0)  # an index that finds too few fills up with minus infinity
     rest = found * total - np.float32(channels.similarity) * similarity

@@ -38,8 +38,8 @@ class Cues:
     """Queries in the form that recall uses; all vectors have unit length.
 
     Attributes:
-        looks: (Q, d) the queries as given.
-        completed: (Q, d) the completed queries; the same as ``looks`` for a stored memory.
+        given: (Q, d) the queries as given.
+        completed: (Q, d) the completed queries; the same as ``given`` for a stored memory.
         predicted: (Q, d + code) f and e of ``completed``.
         unaided: (Q, d + code) f of the queries as given, with zeros for e; equals ``predicted`` for a stored memory.
         rows: for each query, the stored memories to which it was completed.
@@ -56,7 +56,7 @@ class Cues:
         visible: sorted rows of the memories that a filter leaves as evidence; None for all.
     """
 
-    looks: Float32
+    given: Float32
     completed: Float32
     predicted: Float32
     unaided: Float32
@@ -99,7 +99,7 @@ COLUMNS = tuple(field.name for field in fields(Cues) if field.name not in ("text
 def read_cues(
     view: View,
     index: AnnIndex,
-    asked: list[str] | Float32,
+    queries: list[str] | Float32,
     complete: bool = True,
     texts: list[str] | None = None,
     allowed: Rows | None = None,
@@ -109,7 +109,7 @@ def read_cues(
     Args:
         view: a view of the index.
         index: the index that will be searched: the one over p, or the one over whole keys.
-        asked: ids, or vectors.
+        queries: ids, or vectors.
         complete: always complete a vector, even if it is similar to several memories.
         texts: the texts of the queries.
         allowed: sorted rows of the memories that a query may be or be completed to; None for all.
@@ -117,15 +117,15 @@ def read_cues(
     Raises:
         UnknownId: an id is not in the index, or its memory is not allowed.
     """
-    if isinstance(asked, list):
-        known = check_asked(view, asked, allowed)
-        rows = np.array([known[id] for id in asked], np.int64)
+    if isinstance(queries, list):
+        known = check_ids(view, queries, allowed)
+        rows = np.array([known[id] for id in queries], np.int64)
         cues = stored_cues(index.keys(rows), rows, view.dim)
     elif view.associative is None or index is view.similar:
-        cues = plain_cues(asked)
+        cues = plain_cues(queries)
     else:
         n = NEIGHBOURS if complete else FOR_WORDS
-        cues = complete_cues(asked, view.predict(asked), view.similar, view.associative, allowed, n)
+        cues = complete_cues(queries, view.predict(queries), view.similar, view.associative, allowed, n)
         cues = cues if complete else trusted_cues(cues)
     return cues if texts is None and allowed is None else replace(cues, texts=texts, among=allowed)
 
@@ -147,17 +147,17 @@ def read_filters(
     return allowed, None if selects_all(cue_where) else memories.rows_where(cue_where)
 
 
-def check_asked(view: View, asked: list[str], allowed: Rows | None = None) -> dict[str, int]:
+def check_ids(view: View, queries: list[str], allowed: Rows | None = None) -> dict[str, int]:
     """Returns the rows of requested ids. The error does not distinguish unknown ids from forbidden ids.
 
     Raises:
         UnknownId: an id is unknown or not allowed. If it looks like a text, the error says how to query with a text.
     """
-    known = view.database.memories.rows_of(asked)
+    known = view.database.memories.rows_of(queries)
     if allowed is not None:
         named = np.array(list(known.values()), np.int64)
         known = {id: row for (id, row), there in zip(known.items(), holds(allowed, named), strict=True) if there}
-    unknown = [id for id in asked if id not in known]
+    unknown = [id for id in queries if id not in known]
     if unknown and any(character in unknown[0].strip() for character in " \n\t?"):
         raise UnknownId(
             f"Got the words {unknown[0]!r} as a query, which is an id or a vector.",
@@ -176,7 +176,7 @@ def check_asked(view: View, asked: list[str], allowed: Rows | None = None) -> di
 
 
 def check_queries(
-    view: View, asked: list[str] | Float32, where: Mapping[str, Any] | None, cue_where: Mapping[str, Any] | None
+    view: View, queries: list[str] | Float32, where: Mapping[str, Any] | None, cue_where: Mapping[str, Any] | None
 ) -> None:
     """Checks filters and ids before a recall that returns no hits.
 
@@ -184,27 +184,27 @@ def check_queries(
         InvalidInput, UnknownId: an argument is invalid.
     """
     _, among = read_filters(view, where, cue_where)
-    if isinstance(asked, list):
-        check_asked(view, asked, among)
+    if isinstance(queries, list):
+        check_ids(view, queries, among)
 
 
 def stored_cues(keys: Float32, rows: Int64, dim: int) -> Cues:
     """Returns cues for stored memories with these ``keys`` (Q, width), which need no completion."""
-    looks, predicted, itself = keys[:, :dim], keys[:, dim:], np.ones(1, np.float32)
+    given, predicted, itself = keys[:, :dim], keys[:, dim:], np.ones(1, np.float32)
     alone = [np.array([row]) for row in rows.tolist()]
     sure = np.ones(len(rows), np.float32)
     near, nearness = _not_looked_up(len(rows))
-    return Cues(looks, looks, predicted, predicted, alone, [itself] * len(rows), sure, sure, sure, rows, near, nearness)
+    return Cues(given, given, predicted, predicted, alone, [itself] * len(rows), sure, sure, sure, rows, near, nearness)
 
 
 def plain_cues(queries: Float32, predicted: Float32 | None = None) -> Cues:
     """Returns cues (Q, d) without completion; ``predicted`` (Q, d + code) has f and e, None for similarity alone."""
-    looks, count = unit(queries), len(queries)
+    given, count = unit(queries), len(queries)
     nothing, nobody, unsure = np.empty(0, np.float32), np.empty(0, np.int64), np.zeros(count, np.float32)
-    predicted = looks[:, :0] if predicted is None else predicted
+    predicted = given[:, :0] if predicted is None else predicted
     return Cues(
-        looks,
-        looks,
+        given,
+        given,
         predicted,
         predicted,
         [nobody] * count,
@@ -241,8 +241,8 @@ def complete_cues(
         allowed: sorted rows of the memories to which they may be completed; None for all.
         n: number of most similar memories to look up, at least 64.
     """
-    looks = unit(queries)
-    nearness, near = similar.search(looks, n, allowed)
+    given = unit(queries)
+    nearness, near = similar.search(given, n, allowed)
     if not near.shape[1]:
         return plain_cues(queries, unaided)
     nearest = nearness[:, :COMPARED]
@@ -254,15 +254,15 @@ def complete_cues(
     margin = cosine[:, 0] - np.where(rows >= 0, cosine, np.inf).min(axis=1)
     same = cosine[:, 0] >= SAME
     stands_out = 0.5 + 0.5 * np.tanh((margin - STANDS_OUT) / (2 * STANDS_OUT_WIDTH))
-    dim = looks.shape[1]
+    dim = given.shape[1]
     return Cues(
-        looks,
+        given,
         unit(mixed[:, :dim]),
         _unit_parts(mixed[:, dim:], dim),
         unaided,
         [row[keep] for row, keep in zip(rows, kept, strict=True)],
         [weight[keep] for weight, keep in zip(weights, kept, strict=True)],
-        np.where(same, 1, is_view(nearest, np.ones(len(looks), np.int64))).astype(np.float32),
+        np.where(same, 1, is_view(nearest, np.ones(len(given), np.int64))).astype(np.float32),
         np.where(same, 1, is_view(nearest, kept.sum(axis=1))).astype(np.float32),
         np.where(same, 1, stands_out).astype(np.float32),
         np.where(same, rows[:, 0], -1),
@@ -273,8 +273,8 @@ def complete_cues(
 
 def trusted_cues(cues: Cues) -> Cues:
     """Returns cues for vectors that may resemble no memory, such as texts: completed only if one stands out."""
-    trust, dim = cues.stands_out[:, None], cues.looks.shape[1]
-    completed = trust * cues.completed + (1 - trust) * cues.looks
+    trust, dim = cues.stands_out[:, None], cues.given.shape[1]
+    completed = trust * cues.completed + (1 - trust) * cues.given
     predicted = trust * cues.predicted + (1 - trust) * cues.unaided
     nobody = np.full(len(cues), -1, np.int64)
     return replace(cues, completed=unit(completed), predicted=_unit_parts(predicted, dim), own=nobody)
@@ -318,7 +318,7 @@ def look_alikes(known: Cues, asking: Int64, view: View, among: Rows | None) -> t
     """Returns the allowed memories (n, m) most similar to the queries ``asking`` (n,), and their weights."""
     alike, cosine = known.near[asking], known.nearness[asking]
     if not alike.shape[1] or among is not known.among:
-        cosine, alike = view.similar.search(known.looks[asking], NEIGHBOURS, among)
+        cosine, alike = view.similar.search(known.given[asking], NEIGHBOURS, among)
     other = (alike >= 0) & (alike != known.own[asking][:, None])
     return alike, look_alike_mass(cosine, other.astype(np.float32))
 

@@ -24,7 +24,7 @@ UNDECIDED = 0.001  # pseudo-count of meetings, half in each direction; a meeting
 
 
 @dataclass(frozen=True)
-class Towards:
+class DirectedShares:
     """For pairs of a query and a memory, the part of their links that lies in a direction.
 
     Attributes:
@@ -40,7 +40,7 @@ class Towards:
     met: Float32
 
     @classmethod
-    def of(cls, view: View, cues: Cues, sure: Float32) -> Towards:
+    def of(cls, view: View, cues: Cues, sure: Float32) -> DirectedShares:
         """Reads the links in the direction of a view.
 
         Args:

@@ -55,13 +55,13 @@ class FirstMentions:
         Returns:
             The scores (E,); their part from mentions, (E,); the factors (E,) of the other part.
         """
-        said, factor = np.zeros(len(row), np.float32), np.ones(len(row), np.float32)
+        mentioned, factor = np.zeros(len(row), np.float32), np.ones(len(row), np.float32)
         for at, found in self._found.items():
             start, end = np.searchsorted(query, [at, at + 1])
             place = start + np.searchsorted(row[start:end], found.rows)
             factor[start:end] = found.scores.min()
-            said[place], factor[place] = found.scores, 0
-        return said + share * factor, said, factor
+            mentioned[place], factor[place] = found.scores, 0
+        return mentioned + share * factor, mentioned, factor
 
     def factors(self, at: int, rows: Int64) -> Float32:
         """Returns the factors (n,) for other scores of the memories ``rows`` (n,) of a cue, so that mentions are first.

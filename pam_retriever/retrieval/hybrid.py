@@ -19,11 +19,11 @@ from pam_retriever.mentions.source import Mentioned
 from pam_retriever.model.keys import Channels, query_vectors
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import FOR_WORDS, Cues, recognised
-from pam_retriever.retrieval.directed import Towards
+from pam_retriever.retrieval.directed import DirectedShares
 from pam_retriever.retrieval.lexical import Lexicon, best_of
 from pam_retriever.retrieval.mentioned import Mentioning, added_by
 from pam_retriever.retrieval.sources import Contributions, check_without
-from pam_retriever.retrieval.timeline import Heard, QuestionTimes
+from pam_retriever.retrieval.timeline import QuestionTimes, TimeEvidence
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
@@ -77,7 +77,7 @@ class HybridScorer:
         near, association = self._near(cues, n, allowed), None
         if self._channels.association:
             only = replace(self._channels, similarity=0.0)
-            association = query_vectors(only, cues.looks, cues.completed, cues.predicted)
+            association = query_vectors(only, cues.given, cues.completed, cues.predicted)
             near = np.concatenate([near, self._index.search(association, n, allowed)[1]], axis=1)
         towards = self._towards(cues) if self._channels.association else [None] * len(cues)
         return [
@@ -91,14 +91,14 @@ class HybridScorer:
         """Returns the ``n`` allowed memories most similar to each cue; reuses the look-up of the cues if possible."""
         if allowed is cues.among and n <= cues.near.shape[1]:
             return cues.near[:, :n]
-        return self._view.similar.search(cues.looks, n, allowed)[1]
+        return self._view.similar.search(cues.given, n, allowed)[1]
 
     def _towards(self, cues: Cues) -> Sequence[Directed | None]:
         """For each cue, returns the directed part of the association."""
         links = self._view.links
         if links.direction is None:
             return [None] * len(cues)
-        found = Towards.of(self._view, cues, recognised(cues, links))
+        found = DirectedShares.of(self._view, cues, recognised(cues, links))
         return [partial(found.of_query, at) for at in range(len(cues))]
 
     def _score_one(
@@ -106,23 +106,23 @@ class HybridScorer:
         cues: Cues,
         at: int,
         near: Int64,
-        asked: tuple[Float32 | None, Directed | None],
+        evidence: tuple[Float32 | None, Directed | None],
         k: int,
         allowed: Rows | None,
     ) -> Candidates:
         """Returns the answer to one cue, given the rows ``near`` from look-ups."""
         assert cues.texts is not None
-        association, towards = asked
-        lexicon, links, looks = self._lexicon, self._view.links, cues.looks[at]
+        association, towards = evidence
+        lexicon, links, query = self._lexicon, self._view.links, cues.given[at]
         terms = lexicon.terms(cues.texts[at])
         worded = lexicon.scores(terms)
         candidates = np.union1d(near[near >= 0], best_of(worded, max(CANDIDATES, k + 1), allowed))
-        heard = None if self._times is None else self._times.hear(cues.texts[at], cues.visible)
-        if heard is not None:
-            candidates = np.union1d(candidates, self._then(heard, worded, looks, k, allowed))
+        time_evidence = None if self._times is None else self._times.evidence(cues.texts[at], cues.visible)
+        if time_evidence is not None:
+            candidates = np.union1d(candidates, self._then(time_evidence, worded, query, k, allowed))
         mentioned = None
         if self._mentioning is not None and "mentions" not in self._without:
-            mentioned = self._mentioning.from_question(looks, cues.texts[at], candidates, allowed)
+            mentioned = self._mentioning.from_question(query, cues.texts[at], candidates, allowed)
             candidates = np.union1d(candidates, mentioned.rows)
         _, met, distance = _around(links, candidates, 2 * WINDOW, cues.visible)
         pool = np.union1d(candidates, met[distance <= WINDOW])
@@ -130,12 +130,12 @@ class HybridScorer:
             rows = np.union1d(candidates, met)  # neighbours also affect the scores of the pool
         else:  # the neighbours are on the other side: a memory that came after is found by its predecessors
             rows = np.union1d(pool, _around(links.reversed(), pool, WINDOW, cues.visible)[1])
-        question = Question(looks, terms, association, cues.visible, mentioned, self._without, towards)
+        question = Question(query, terms, association, cues.visible, mentioned, self._without, towards)
         scored = score_rows(question, rows, self._index, links, lexicon, self._channels)
         scores, similarity, lexical, parts = scored.scores, scored.similarity, scored.lexical, scored.association
         sources = scored.sources
-        if heard is not None:
-            sources = {**sources, "times": np.float32(TIME) * heard.at(rows)}
+        if time_evidence is not None:
+            sources = {**sources, "times": np.float32(TIME) * time_evidence.at(rows)}
             scores = scores + sources["times"]
         chosen = np.isin(rows, pool) & (rows != cues.own[at])
         if allowed is not None:
@@ -155,12 +155,14 @@ class HybridScorer:
         )
         return found.best(k, self._min_score)
 
-    def _then(self, heard: Heard, worded: Float32, looks: Float32, k: int, allowed: Rows | None) -> Int64:
+    def _then(
+        self, time_evidence: TimeEvidence, worded: Float32, query: Float32, k: int, allowed: Rows | None
+    ) -> Int64:
         """Returns the best memories, by similarity and by words, among the memories of the times in the question."""
-        n, then = max(THEN, k + 1), heard.best(allowed)
+        n, then = max(THEN, k + 1), time_evidence.best(allowed)
         if len(then) <= n:
             return then
-        near = self._view.similar.search(looks[None], n, then)[1][0]
+        near = self._view.similar.search(query[None], n, then)[1][0]
         return np.union1d(near[near >= 0], best_of(worded, n, then))
 
 
@@ -169,7 +171,7 @@ class Question:
     """One question with a text.
 
     Attributes:
-        looks: (d,) its vector, of unit length.
+        given: (d,) its vector, of unit length.
         terms: its words, stemmed.
         association: (2d + code,) the query vector of association; None for none.
         visible: sorted rows that may count as evidence; None for all.
@@ -178,7 +180,7 @@ class Question:
         towards: returns the directed part of the association of rows (n,); None without a direction.
     """
 
-    looks: Float32
+    given: Float32
     terms: list[str]
     association: Float32 | None = None
     visible: Rows | None = None
@@ -214,27 +216,31 @@ def score_rows(
     if "neighbours" in question.without:
         near = near[0][:0], near[1][:0], near[2][:0]
     keys, association = index.keys(rows), question.association
-    similarity: Float32 = keys[:, : len(question.looks)] @ question.looks
+    similarity: Float32 = keys[:, : len(question.given)] @ question.given
     parts = None if association is None else keys @ association
     if parts is not None and question.towards is not None:
         parts = question.towards(rows, parts)
     lexical = lexicon.score(question.terms, rows, *near[:2])
     lexical /= max(float(lexical.max(initial=0)), 1e-9)
     labels = LABEL * lexicon.label(question.terms, rows)
-    said = {"words": LEXICAL * lexical, "labels": labels, "similarity": np.float32(channels.similarity) * similarity}
+    contributions = {
+        "words": LEXICAL * lexical,
+        "labels": labels,
+        "similarity": np.float32(channels.similarity) * similarity,
+    }
     if parts is not None:
-        said["association"] = np.float32(channels.association) * parts
+        contributions["association"] = np.float32(channels.association) * parts
     if question.mentioned is not None:
-        said["mentions"] = np.float32(MENTIONS) * added_by(question.mentioned, rows)
-    said = {name: column for name, column in said.items() if name not in question.without}
-    scores = sum(said.values(), np.zeros(len(rows), np.float32))
+        contributions["mentions"] = np.float32(MENTIONS) * added_by(question.mentioned, rows)
+    contributions = {name: column for name, column in contributions.items() if name not in question.without}
+    scores = sum(contributions.values(), np.zeros(len(rows), np.float32))
     total = np.float32(LEXICAL + LABEL + channels.total)
     if question.mentioned is not None:
         # mentions may raise a score above the maximum of the weighted mean
         total *= np.float32(max(float(scores.max(initial=0)) / float(total), 1.0))
     own = scores / total
     scores = _smooth(own, rows, *near[:2])
-    sources = {name: column / total for name, column in said.items()} | {"neighbours": scores - own}
+    sources = {name: column / total for name, column in contributions.items()} | {"neighbours": scores - own}
     return Scored(scores, similarity, lexical, parts, sources)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from pam_retriever.ann.selection import Rows
 from pam_retriever.arrays import concatenated
 from pam_retriever.display import ShownImagination
-from pam_retriever.errors import EmptyIndex, NotFitted
+from pam_retriever.errors import EmptyIndex, NotFitted, counted
 from pam_retriever.experience.cooccurrence import Experience, associate
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import plain_cues, read_cues, read_filters
@@ -80,13 +80,15 @@ def check_imaginable(view: View) -> None:
     if view.associative is None:
         raise NotFitted("Got imagine() on an index that was never fitted.", "a fitted one", "Call fit first.")
     if len(view.similar) < 2:
-        raise EmptyIndex(f"The index holds {len(view.similar)} memories.", "at least two", "Call add() first.")
+        raise EmptyIndex(
+            f"The index holds {counted(len(view.similar), 'memory')}.", "at least two", "Call add() first."
+        )
 
 
 def imagine(
     view: View,
     calibration: SpreadCalibration,
-    asked: list[str] | Float32,
+    queries: list[str] | Float32,
     k: int,
     complete: bool,
     where: Mapping[str, Any] | None = None,
@@ -95,11 +97,11 @@ def imagine(
     assert view.associative is not None
     allowed, _ = read_filters(view, where, None)
     if allowed is not None and len(allowed) < 2:
-        raise EmptyIndex(f"The filter leaves {len(allowed)} memories.", "at least two", "Use another where=.")
-    if complete or isinstance(asked, list):
-        cues = read_cues(view, view.associative, asked, allowed=allowed)
+        raise EmptyIndex(f"The filter leaves {counted(len(allowed), 'memory')}.", "at least two", "Use another where=.")
+    if complete or isinstance(queries, list):
+        cues = read_cues(view, view.associative, queries, allowed=allowed)
     else:
-        cues = plain_cues(asked, view.predict(asked))
+        cues = plain_cues(queries, view.predict(queries))
     points = cues.predicted[:, : view.dim]
     cosines, rows = _others(view, points, cues.own, max(k, calibration.neighbours), allowed)
     spreads = calibration.spread(_mean_squared(cosines[:, : calibration.neighbours]))
@@ -107,7 +109,7 @@ def imagine(
     for at, (cosine, row) in enumerate(zip(cosines, rows, strict=True)):
         there = row[:k] >= 0
         best = row[:k][there]
-        similarity = view.similar.keys(best) @ cues.looks[at]
+        similarity = view.similar.keys(best) @ cues.given[at]
         found.append(Candidates(best, cosine[:k][there], similarity, None, np.ones(len(best), np.int64)))
     hits = to_hits(view, cues, found, explain=False)
     distances = np.sqrt(np.clip(2 - 2 * cosines[:, 0], 0, 4))

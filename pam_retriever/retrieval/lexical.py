@@ -143,10 +143,10 @@ class Lexicon:
 
     def own(self, terms: list[str], rows: Int64) -> Float32:
         """Returns the BM25 (n,) of the own words of ``rows``, on the same scale for all memories; at least 0."""
-        asked = self.asked(terms)
-        return asked.bm25(rows, asked.counts(rows))
+        query_terms = self.query_terms(terms)
+        return query_terms.bm25(rows, query_terms.counts(rows))
 
-    def asked(self, terms: list[str]) -> Terms:
+    def query_terms(self, terms: list[str]) -> Terms:
         """Returns the terms of a question and their idf, to score several sets of texts."""
         words = self._now()
         postings = [self._posting(words, term, "text") for term in terms]

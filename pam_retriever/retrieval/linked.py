@@ -37,7 +37,7 @@ class LinkScorer:
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         view = self._view
-        cosine, near = view.similar.search(cues.looks, min(NEIGHBOURS, len(view.similar)), cues.among)
+        cosine, near = view.similar.search(cues.given, min(NEIGHBOURS, len(view.similar)), cues.among)
         own = np.where((cues.own < 0) & (cosine[:, 0] >= SAME), near[:, 0], cues.own) if near.shape[1] else cues.own
         query, linked, mass = self._linked(own, cosine, near)
         found = []
@@ -45,25 +45,25 @@ class LinkScorer:
             rows, place = np.unique(linked[query == at], return_inverse=True)
             share = np.bincount(place, mass[query == at], len(rows)).astype(np.float32)
             if self._fill and "similarity" not in self._without:
-                rows, share = self._filled(cues.looks[at], k, allowed, rows, share)
+                rows, share = self._filled(cues.given[at], k, allowed, rows, share)
             kept = rows != itself
             if allowed is not None:
                 kept &= holds(allowed, rows)
-            found.append(self._of_one(cues.looks[at], rows[kept], share[kept]).best(k, self._min_score))
+            found.append(self._of_one(cues.given[at], rows[kept], share[kept]).best(k, self._min_score))
         return found
 
     def _filled(
-        self, looks: Float32, k: int | None, allowed: Rows | None, rows: Int64, share: Float32
+        self, query: Float32, k: int | None, allowed: Rows | None, rows: Int64, share: Float32
     ) -> tuple[Int64, Float32]:
         """Returns the linked rows, and rows similar to the cue, with share 0."""
-        near = self._view.similar.search(looks[None], (k or len(self._view.similar)) + 1, allowed)[1][0]
+        near = self._view.similar.search(query[None], (k or len(self._view.similar)) + 1, allowed)[1][0]
         every = np.union1d(rows, near[near >= 0])
         shares = np.zeros(len(every), np.float32)
         shares[np.searchsorted(every, rows)] = share
         return every, shares
 
-    def _of_one(self, looks: Float32, rows: Int64, share: Float32) -> Candidates:
-        similarity: Float32 = self._view.similar.keys(rows) @ looks
+    def _of_one(self, query: Float32, rows: Int64, share: Float32) -> Candidates:
+        similarity: Float32 = self._view.similar.keys(rows) @ query
         sources = {"experience": share}
         if self._fill:
             looked = np.zeros_like(similarity) if "similarity" in self._without else similarity
@@ -81,15 +81,15 @@ class LinkScorer:
         view = self._view
         if "experience" in self._without:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
-        asked = np.flatnonzero(view.links.experienced(own))
-        others = np.empty(0, np.int64) if self._fill else np.setdiff1d(np.arange(len(own)), asked)
+        experienced = np.flatnonzero(view.links.experienced(own))
+        others = np.empty(0, np.int64) if self._fill else np.setdiff1d(np.arange(len(own)), experienced)
         usable = (near[others] >= 0) & view.links.experienced(near[others])
         usable &= np.cumsum(usable, axis=1) <= LOOK_ALIKES
         counted = look_alike_mass(cosine[others], usable.astype(np.float32))
         by, place = np.nonzero(counted > 0)
         seeds = (
-            np.concatenate([asked, others[by]]),
-            np.concatenate([own[asked], near[others[by], place]]),
-            np.concatenate([np.ones(len(asked), np.float32), counted[by, place]]),
+            np.concatenate([experienced, others[by]]),
+            np.concatenate([own[experienced], near[others[by], place]]),
+            np.concatenate([np.ones(len(experienced), np.float32), counted[by, place]]),
         )
         return walk(lambda rows: view.links.of(rows, view.window), seeds)

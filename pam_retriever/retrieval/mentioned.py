@@ -12,40 +12,40 @@ from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.store.columns import from_json
-from pam_retriever.store.kept_mentions import KeptMentions
+from pam_retriever.store.index_mentions import IndexMentions
 from pam_retriever.store.view import View
 from pam_retriever.types import Bools, Float32, Int64, Mention
 
 BEST = 50  # best memories by similarity and words whose mentions are followed
 
 
-class Asked:
+class MentionQuery:
     """One question, in the form that ``MentionSource`` needs.
 
     Args:
         view: a view of the index.
         lexicon: the words of the index.
-        looks: (d,) the question, at unit length.
+        given: (d,) the question, at unit length.
         text: its text.
         allowed: sorted rows to choose from; None for all.
         found: rows, which include the row with the best BM25.
     """
 
     def __init__(
-        self, view: View, lexicon: Lexicon, looks: Float32, text: str | None, allowed: Rows | None, found: Int64
+        self, view: View, lexicon: Lexicon, query: Float32, text: str | None, allowed: Rows | None, found: Int64
     ) -> None:
         self.text = text
-        self._view, self._looks, self._rows = view, looks, allowed
+        self._view, self._query, self._rows = view, query, allowed
         terms = lexicon.terms(text) if text else []
         weights = {term: weight for term in terms if (weight := lexicon.idf(term))}
-        self._terms = lexicon.asked(list(weights))
+        self._terms = lexicon.query_terms(list(weights))
         self.term_weights: Float32 = np.array(list(weights.values()), np.float32)
         self._read = np.empty(0, np.int64)  # sorted rows, each read once: their BM25, and the terms that they hold
         self._own, self._held = np.empty(0, np.float32), np.empty((len(weights), 0), bool)
         self._best = max(float(self._bm25(found).max(initial=0)), 1e-9)
 
     def scores(self, rows: Int64) -> Float32:
-        similarity = self._view.similar.keys(rows) @ self._looks
+        similarity = self._view.similar.keys(rows) @ self._query
         scores: Float32 = similarity + np.float32(LEXICAL / self._best) * self._bm25(rows)
         return scores
 
@@ -93,25 +93,25 @@ class Mentioning:
         mentions = view.database.mentions
         return cls(view, lexicon) if mentions.known else None
 
-    def from_memory(self, looks: Float32, row: int, allowed: Rows | None) -> Mentioned:
+    def from_memory(self, query: Float32, row: int, allowed: Rows | None) -> Mentioned:
         """Returns the memories that a memory names, and those that name it; see ``from_question``."""
-        asked = Asked(self._view, self._lexicon, looks, None, allowed, np.empty(0, np.int64))
-        return self._source.score(asked, np.array([row]), np.ones(1, np.float32))
+        mention_query = MentionQuery(self._view, self._lexicon, query, None, allowed, np.empty(0, np.int64))
+        return self._source.score(mention_query, np.array([row]), np.ones(1, np.float32))
 
-    def from_question(self, looks: Float32, text: str, found: Int64, allowed: Rows | None) -> Mentioned:
+    def from_question(self, query: Float32, text: str, found: Int64, allowed: Rows | None) -> Mentioned:
         """Returns the memories that a question names, and those that its best hits name.
 
         Args:
-            looks: (d,) the question, at unit length.
+            query: (d,) the question, at unit length.
             text: its text.
             found: rows, which include the best by similarity and the best by words.
             allowed: sorted rows to choose from; None for all.
         """
-        asked = Asked(self._view, self._lexicon, looks, text, allowed, found)
-        found = found[asked.allowed(found)]
-        scores = asked.scores(found)
+        mention_query = MentionQuery(self._view, self._lexicon, query, text, allowed, found)
+        found = found[mention_query.allowed(found)]
+        scores = mention_query.scores(found)
         best = np.argsort(-scores, kind="stable")[:BEST]
-        return self._source.score(asked, found[best], scores[best])
+        return self._source.score(mention_query, found[best], scores[best])
 
 
 class MentionScorer:
@@ -129,12 +129,12 @@ class MentionScorer:
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         """See ``Scorer``. The cues are stored memories; scores lie in [0, 1]."""
         found = []
-        for looks, row in zip(cues.looks, cues.own.tolist(), strict=True):
-            mentioned = self._mentioning.from_memory(looks, row, allowed)
+        for query, row in zip(cues.given, cues.own.tolist(), strict=True):
+            mentioned = self._mentioning.from_memory(query, row, allowed)
             rows = mentioned.rows[mentioned.rows != row]
             scores, ways = added_by(mentioned, rows), mentioned.ways(rows)
             scores = scores / np.maximum(scores.max(initial=0), 1)
-            similarity = self._view.similar.keys(rows) @ looks
+            similarity = self._view.similar.keys(rows) @ query
             hops = np.ones(len(rows), np.int64)
             found.append(Candidates(rows, scores, similarity, None, hops, mentions=ways).best(k, self._min_score))
         return found
@@ -154,20 +154,22 @@ def mentions_of(view: View, found: Candidates, text: str | None) -> list[tuple[M
         found: candidates that have ``mentions``.
         text: the text of the question.
     """
-    kept = view.database.mentions
+    index_mentions = view.database.mentions
     assert found.mentions is not None
     hits, ways = np.nonzero(found.mentions[:, :, 1])
     sources, numbers = found.mentions[hits, ways].T
     holders = np.where(np.array(WAYS)[ways] == "named by", found.rows[hits], sources)
-    places = _places(kept, np.unique(holders[holders >= 0]))
-    asked = {one.name: (one.start, one.end - one.start) for one in find([text or ""], kept.store)[0][::-1]}
+    places = _places(index_mentions, np.unique(holders[holders >= 0]))
+    mention_query = {
+        one.name: (one.start, one.end - one.start) for one in find([text or ""], index_mentions.store)[0][::-1]
+    }
     memories = np.union1d(holders, sources)  # and -1, the question
     contents = view.database.memories.contents(memories[memories >= 0])
     mentions: list[list[Mention]] = [[] for _ in found.rows]
     seen: set[tuple[int, int, int]] = set()  # a position may lead there in several ways; the first is reported
     columns = (hits.tolist(), ways.tolist(), sources.tolist(), numbers.tolist(), holders.tolist())
     for hit, way, source, number, holder in zip(*columns, strict=True):
-        start, length = asked[number] if holder < 0 else places[holder, number]
+        start, length = mention_query[number] if holder < 0 else places[holder, number]
         if (hit, holder, start) in seen:
             continue
         seen.add((hit, holder, start))
@@ -177,19 +179,19 @@ def mentions_of(view: View, found: Candidates, text: str | None) -> list[tuple[M
             mentions[hit].append(Mention(None, name, WAYS[way], start, None))
         else:
             id, _, metadata = contents[source]
-            mentions[hit].append(Mention(_called(kept, id, metadata), name, WAYS[way], start, id))
+            mentions[hit].append(Mention(_called(index_mentions, id, metadata), name, WAYS[way], start, id))
     return [tuple(several) for several in mentions]
 
 
-def _places(kept: KeptMentions, rows: Int64) -> dict[tuple[int, int], tuple[int, int]]:
+def _places(index_mentions: IndexMentions, rows: Int64) -> dict[tuple[int, int], tuple[int, int]]:
     """Returns (row, number) -> start and length of the names in the texts of ``rows``."""
-    stored = kept.store.mentions_of(rows)
+    stored = index_mentions.store.mentions_of(rows)
     keys = zip(stored.rows.tolist(), stored.numbers.tolist(), strict=True)
     return dict(zip(keys, zip(stored.starts.tolist(), stored.lengths.tolist(), strict=True), strict=True))
 
 
-def _called(kept: KeptMentions, id: str, metadata: str) -> str:
+def _called(index_mentions: IndexMentions, id: str, metadata: str) -> str:
     """Returns the first name of a memory, or its id."""
     known = from_json(metadata, f"The metadata of {id!r}")
-    given = (known.get(key) for key in kept.naming.keys)
+    given = (known.get(key) for key in index_mentions.naming.keys)
     return next((name for name in given if isinstance(name, str)), id)

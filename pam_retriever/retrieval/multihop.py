@@ -109,7 +109,7 @@ class MultihopScorer:
         if not len(paths.scores):
             return Paths(paths.query, np.pad(paths.rows, ((0, 0), (0, 1))), paths.scores)
         starts, which = np.unique(paths.ends, return_inverse=True)
-        stored = stored_cues(self._index.keys(starts), starts, cues.looks.shape[1])
+        stored = stored_cues(self._index.keys(starts), starts, cues.given.shape[1])
         stored = replace(stored, among=cues.visible, visible=cues.visible)  # paths continue only from visible memories
         onward = _one_hop(_at(starts), self._step.score(stored, self._hops.fan_out, allowed))
         count = np.bincount(onward.query, minlength=len(starts))
@@ -130,7 +130,7 @@ class MultihopScorer:
         hops, predict = self._hops, self._view.predict
         reached, before, support = [], first.scores, np.ones(len(cues), np.float32)
         query, point = first.query, cues.predicted
-        dim = cues.looks.shape[1]
+        dim = cues.given.shape[1]
         for hop in range(1, hops.count):
             best = np.zeros(len(cues), np.float32)
             np.maximum.at(best, query, before)
@@ -200,12 +200,12 @@ def _begin(cues: Cues, index: AnnIndex, recognise: bool) -> tuple[Cues, Paths]:
     rows = np.concatenate(cues.rows)
     best = np.array([weights.max(initial=0) for weights in cues.weights], np.float32)
     weights = np.concatenate(cues.weights) / best[query] * cues.one_of[query]
-    stored = stored_cues(index.keys(rows), rows, cues.looks.shape[1])
+    stored = stored_cues(index.keys(rows), rows, cues.given.shape[1])
     recognised = replace(
-        stored, looks=cues.looks[query], unaided=cues.unaided[query], among=cues.among, visible=cues.visible
+        stored, given=cues.given[query], unaided=cues.unaided[query], among=cues.among, visible=cues.visible
     )
     none = np.flatnonzero(cues.one_of < SURELY)
-    new = plain_cues(cues.looks[none], cues.unaided[none])
+    new = plain_cues(cues.given[none], cues.unaided[none])
     begun = Paths(
         np.concatenate([query, none]),
         np.concatenate([rows, new.own])[:, None],
@@ -229,11 +229,11 @@ def _one_hop(begun: Paths, found: list[Candidates]) -> Paths:
 
 def _describe(cues: Cues, channels: Channels, index: AnnIndex, paths: Paths, lengths: Int64) -> list[Candidates]:
     """Returns ranked paths as answers, with the scores of their ends from the cue itself."""
-    dim = cues.looks.shape[1]
+    dim = cues.given.shape[1]
     keys = index.keys(paths.ends)  # (P, 2d + code)
-    queries = query_vectors(channels, cues.looks, cues.completed, cues.predicted)
+    queries = query_vectors(channels, cues.given, cues.completed, cues.predicted)
     direct = np.einsum("pk,pk->p", queries[paths.query], keys)
-    similarity = np.einsum("pd,pd->p", cues.looks[paths.query], keys[:, :dim])
+    similarity = np.einsum("pd,pd->p", cues.given[paths.query], keys[:, :dim])
     total = totals(channels, cues.predicted, dim)[paths.query, 0]
     association = (direct * total - channels.similarity * similarity) / np.maximum(total - channels.similarity, 1e-12)
     cuts = np.searchsorted(paths.query, np.arange(1, len(cues)))

@@ -179,14 +179,14 @@ class RecallSettings:
         """Refuses a filter of feedback for a mode that uses none."""
         if not isinstance(self.feedback_where, Mapping | None):
             raise InvalidInput(f"Got feedback_where={self.feedback_where!r}.", "a dict", 'Use {"user": "ann"}.')
-        asked = self.mode in (None, "association") and self.channels is None and self.hops.count == 1
+        queries = self.mode in (None, "association") and self.channels is None and self.hops.count == 1
         if self.feedback_where is not None and self.direction is not None and not words:
             raise InvalidInput(
                 f"Got feedback_where={self.feedback_where!r} with direction={self.direction!r} and no words.",
                 "one of them: feedback has no direction",
                 "Leave one out.",
             )
-        if self.feedback_where is not None and not asked:
+        if self.feedback_where is not None and not queries:
             raise InvalidInput(
                 f"Got feedback_where={self.feedback_where!r} with mode={self.mode!r} and hops={self.hops.count}"
                 f"{'' if self.channels is None else ' and channels'}.",
@@ -250,12 +250,12 @@ class Query:
     """The queries of a recall.
 
     Attributes:
-        asked: the queries, each an id or a row of (Q, d).
+        queries: the queries, each an id or a row of (Q, d).
         texts: the texts of the queries, if their words are searched.
         batch: whether the caller gave a list.
     """
 
-    asked: list[str] | Float32
+    queries: list[str] | Float32
     texts: list[str] | None
     batch: bool
 

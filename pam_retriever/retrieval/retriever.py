@@ -135,10 +135,10 @@ class Retriever:
         """
         view, settings = self._view, self._settings
         if not len(view.similar):
-            return [Hits() for _ in query.asked]
+            return [Hits() for _ in query.queries]
         index = view.index_of(self._channels)
         allowed, among = read_filters(view, settings.where, settings.cue_where)
-        cues = read_cues(view, index, query.asked, settings.mode != "hybrid", query.texts, among)
+        cues = read_cues(view, index, query.queries, settings.mode != "hybrid", query.texts, among)
         allowed = self._within_when(allowed)
         cues = cues if allowed is None else replace(cues, visible=allowed)
         found = self._scorer.score(cues, settings.k, allowed)
@@ -210,9 +210,9 @@ class FaithfulScorer:
     def _known(self, cues: Cues) -> list[Int64]:
         """Returns the memories that each cue was recognised as. Before ``fit`` vectors were not looked up yet."""
         known = list(cues.rows)
-        asked = [at for at, rows in enumerate(known) if not len(rows)]
-        if asked:
-            cosine, near = self._view.similar.search(cues.looks[asked], 1, cues.among)
-            for at, equal, row in zip(asked, cosine >= SAME, near, strict=True):
+        unknown = [at for at, rows in enumerate(known) if not len(rows)]
+        if unknown:
+            cosine, near = self._view.similar.search(cues.given[unknown], 1, cues.among)
+            for at, equal, row in zip(unknown, cosine >= SAME, near, strict=True):
                 known[at] = row[equal]
         return known

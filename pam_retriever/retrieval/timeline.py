@@ -14,7 +14,7 @@ import numpy as np
 from pam_retriever.ann import chunks
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.errors import InvalidInput, MissingExtra
-from pam_retriever.retrieval.anchors import Told, may_have_anchor, read_anchor
+from pam_retriever.retrieval.anchors import DatedMemories, may_have_anchor, read_anchor
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.store.database import Database
 from pam_retriever.store.times import EPOCH, StoredTimes
@@ -30,7 +30,7 @@ NOTICED = 0.01  # a smaller score is not reported as evidence
 
 
 @dataclass(frozen=True)
-class Heard:
+class TimeEvidence:
     """The evidence of the times in a question.
 
     Attributes:
@@ -54,7 +54,7 @@ class Heard:
 
 
 @dataclass(frozen=True)
-class Known:
+class ParsedTimes:
     """The times at one version of the index.
 
     Attributes:
@@ -85,7 +85,7 @@ class Timeline:
     def __init__(self, database: Database, lexicon: Lexicon) -> None:
         self._database, self._lexicon = database, lexicon
         self._building = threading.Lock()
-        self._known: Known | None = None  # replaced as a whole: another thread may read it
+        self._known: ParsedTimes | None = None  # replaced as a whole: another thread may read it
         self._missed = False
 
     def periods(self, text: str, now: datetime | None, visible: Rows | None = None) -> list[Period]:
@@ -97,38 +97,38 @@ class Timeline:
 
         periods = self._read(lambda: read_question(text, now))
         if not periods and may_have_anchor(text):
-            told = self._told()
-            anchored = None if told is None else read_anchor(text, self._lexicon, told, visible)
+            dated = self._dated()
+            anchored = None if dated is None else read_anchor(text, self._lexicon, dated, visible)
             return [] if anchored is None else [anchored]
         return [self._meant(period) for period in periods]
 
     def _meant(self, period: Period) -> Period:
         """Returns the period of the year before for one after all memories, which no text names: a slip of the year."""
         last, start, end = self._now().last, period.start.timestamp(), period.end.timestamp()
-        told = self._told() if not period.relative and last < start <= last + YEAR else None
-        if told is None or ((told.named.start >= start) & (told.named.end <= end)).any():
+        dated = self._dated() if not period.relative and last < start <= last + YEAR else None
+        if dated is None or ((dated.named.start >= start) & (dated.named.end <= end)).any():
             return period
         return year_earlier(period)
 
-    def hear(self, periods: Sequence[Period], visible: Rows | None = None) -> Heard | None:
+    def evidence(self, periods: Sequence[Period], visible: Rows | None = None) -> TimeEvidence | None:
         """Returns the evidence of periods for the memories; None for no evidence.
 
         Args:
             periods: the periods of a question.
             visible: sorted rows of the memories that count; None for all.
         """
-        told = self._told() if periods else None
-        if told is None:
+        dated = self._dated() if periods else None
+        if dated is None:
             return None
-        rows, times, named = told.rows, told.times, told.placed
+        rows, times, named = dated.rows, dated.times, dated.placed
         if visible is not None:
-            seen, of_seen = holds(visible, rows), holds(visible, told.named.row)
+            seen, of_seen = holds(visible, rows), holds(visible, dated.named.row)
             rows, times = rows[seen], times[seen]
-            named = TextPeriods(told.named.row[of_seen], named.start[of_seen], named.end[of_seen]).placed(rows)
+            named = TextPeriods(dated.named.row[of_seen], named.start[of_seen], named.end[of_seen]).placed(rows)
         scores = time_scores(periods, times, named)
-        return Heard(rows, scores) if scores.any() else None
+        return TimeEvidence(rows, scores) if scores.any() else None
 
-    def _told(self) -> Told | None:
+    def _dated(self) -> DatedMemories | None:
         """Returns the times of memories and of their texts; None if no memory has a date."""
         known = self._now()
         if known is None or not len(known.stored.rows):
@@ -138,7 +138,7 @@ class Timeline:
                 known = self._known or known
                 if known.read is not known.stored:
                     self._known = known = self._with_texts(known)
-        return Told(known.stored.rows, known.stored.times, known.named, known.placed)
+        return DatedMemories(known.stored.rows, known.stored.times, known.named, known.placed)
 
     def rows_when(self, when: Interval, now: datetime | None) -> tuple[Int64, Times]:
         """Returns the memories in an interval, the newest first, and their times.
@@ -168,19 +168,23 @@ class Timeline:
         if table.kind() != "dates":
             return [()] * len(rows)
         stored = table.of(rows)
-        said = {row: _local(time, zone) for row, time, zone in _columns(stored)}
-        asked = [(period, heard.at(rows)) for period in periods if (heard := self.hear([period], visible)) is not None]
+        local_times = {row: _local(time, zone) for row, time, zone in _columns(stored)}
+        period_scores = [
+            (period, time_evidence.at(rows))
+            for period in periods
+            if (time_evidence := self.evidence([period], visible)) is not None
+        ]
         texts = self._database.memories.contents(rows)
         found = []
         for at, row in enumerate(rows.tolist()):
-            when, text = said.get(row), texts[row][1]
-            named = [_named(period, "question", when) for period, scores in asked if scores[at] > NOTICED]
+            when, text = local_times.get(row), texts[row][1]
+            named = [_named(period, "question", when) for period, scores in period_scores if scores[at] > NOTICED]
             if when is not None and text:
                 named += [_named(period, "text", when) for period in self._read_text(text, when)]
             found.append(tuple(named))
         return found
 
-    def _now(self) -> Known:
+    def _now(self) -> ParsedTimes:
         """Returns the stored times; nobody writes during a query."""
         table = self._database.times
         version = (self._database.memories.words_version, table.version)
@@ -190,11 +194,11 @@ class Timeline:
                 stored = table.all() if table.kind() == "dates" else _nothing()
                 none = TextPeriods.of([])
                 last = float(stored.times.max(initial=-np.inf))
-                old = known or Known(version, stored, last, _nothing(), none, none)
+                old = known or ParsedTimes(version, stored, last, _nothing(), none, none)
                 self._known = known = replace(old, version=version, stored=stored, last=last)
         return known
 
-    def _with_texts(self, known: Known) -> Known:
+    def _with_texts(self, known: ParsedTimes) -> ParsedTimes:
         """Returns a copy of ``known`` in which new and changed texts are parsed."""
         stored = known.stored
         same = _same(known.read, stored)
@@ -245,9 +249,9 @@ class QuestionTimes:
     timeline: Timeline
     now: datetime | None
 
-    def hear(self, text: str, visible: Rows | None) -> Heard | None:
+    def evidence(self, text: str, visible: Rows | None) -> TimeEvidence | None:
         """Returns the evidence of the times in a question among the visible memories; None without times."""
-        return self.timeline.hear(self.timeline.periods(text, self.now, visible), visible)
+        return self.timeline.evidence(self.timeline.periods(text, self.now, visible), visible)
 
     def named_times(self, rows: Int64, text: str | None, visible: Rows | None) -> list[tuple[NamedTime, ...]]:
         """See ``Timeline.named_times``; the question may be None."""

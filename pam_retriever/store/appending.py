@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pam_retriever.errors import InvalidInput, UnknownId
-from pam_retriever.store.database import Database, End
+from pam_retriever.store.database import Database, TrajectoryEnd
 from pam_retriever.store.storing import NewMemories
 from pam_retriever.store.times import NewTimes
 from pam_retriever.types import Int64
@@ -33,7 +33,7 @@ class NewStep:
     memory: NewMemories | None = None
     embedder: str | None = None
 
-    def follow(self, database: Database) -> End | None:
+    def follow(self, database: Database) -> TrajectoryEnd | None:
         """Returns the end of the trajectory; None if this is its first step.
 
         Raises:
@@ -67,7 +67,7 @@ class NewStep:
         return rows
 
 
-def number_of(database: Database, session: str, end: End | None) -> int:
+def number_of(database: Database, session: str, end: TrajectoryEnd | None) -> int:
     """Returns the number of the trajectory; creates the trajectory if this is its first step."""
     if end is not None:
         return end.number

@@ -20,7 +20,7 @@ from pam_retriever.store.appending import NewStep, number_of
 from pam_retriever.store.capacity import Capacity
 from pam_retriever.store.database import Database, Step
 from pam_retriever.store.faults import after_commit
-from pam_retriever.store.growth import LearntTo, mark_grown, read_learnt_to
+from pam_retriever.store.growth import LearnedSteps, mark_grown, read_learned_steps
 from pam_retriever.store.kinds import ObservedStore, repeated
 from pam_retriever.store.model_metadata import FORGOTTEN, mark_forgotten, read_model
 from pam_retriever.store.readwrite import ReadWriteLock
@@ -313,9 +313,9 @@ class Store(ABC):
         model = read_model(self.database.settings)
         return 0 if model is None else int(model.get("learnt_to", 0))
 
-    def learnt(self, from_scratch: bool = False) -> LearntTo:
+    def learned_steps(self, from_scratch: bool = False) -> LearnedSteps:
         """The stored steps that the predictor has learnt, and the new steps."""
-        return read_learnt_to(self.database, 0 if from_scratch else self.learnt_to)
+        return read_learned_steps(self.database, 0 if from_scratch else self.learnt_to)
 
     def predictor_to_continue(self, recipe: Mapping[str, object], window: int) -> PredictorWeights | None:
         """Returns the predictor if a training with these settings may continue from it; else None."""

@@ -18,10 +18,10 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.store import ann_cache, graph_cache, snapshot, weights
 from pam_retriever.store.changes import Changes, changes_between
-from pam_retriever.store.key_indexes import Built, KeyIndexes
+from pam_retriever.store.database_snapshots import Snapshots
+from pam_retriever.store.key_indexes import IndexBuilder, KeyIndexes
 from pam_retriever.store.manifest import Manifest, read_manifest
 from pam_retriever.store.model_metadata import check_fitted, read_learnt, read_model
-from pam_retriever.store.moments import Moments
 from pam_retriever.store.space import Space, read_space
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.store.view import FIRST_WINDOW, View
@@ -72,9 +72,9 @@ class Copies:
     ) -> None:
         self.database, self._restored, self.took_graphs = database, False, False
         self.source, self._dim, self._backend = source, int(manifest["dim"]), str(manifest["backend"])
-        self._moments: Moments | None = None  # of an index that follows its writer
+        self._snapshots: Snapshots | None = None  # of an index that follows its writer
         self.predictors: dict[str, PredictorWeights] = {}
-        self.built = Built(self._backend, folder, self._dim)
+        self.built = IndexBuilder(self._backend, folder, self._dim)
         model = read_model(database.settings)
         self.space = read_space(database, space, self._dim)
         if folder is not None:
@@ -87,7 +87,7 @@ class Copies:
             self._build(database)
         if database.connection.mode == "follow" and source is not None:
             database.finish_verifying()  # the file keeps still only as long as this snapshot
-            self._moments = Moments(database.connection, source)
+            self._snapshots = Snapshots(database.connection, source)
 
     # ---- reading everything
 
@@ -168,17 +168,17 @@ class Copies:
     @contextmanager
     def reading(self) -> Iterator[bool]:
         """Holds a snapshot of the database; yields whether these copies are current, or closed."""
-        if self.closed or self._moments is None:
+        if self.closed or self._snapshots is None:
             yield self.closed or self.current
             return
-        with self._moments.one() as recent:
+        with self._snapshots.one() as recent:
             yield recent and self.current
 
     def refresh(self) -> None:
         """Updates the copies to the database. Nobody may read meanwhile."""
         if self.closed:
             return
-        if self._moments is not None:
+        if self._snapshots is not None:
             self.catch_up()
         else:
             self.build()
@@ -201,12 +201,12 @@ class Copies:
         assert folder is not None
         database.check_verified()
         connection = database.connection
-        if self._moments is None:
+        if self._snapshots is None:
             connection.renew_snapshot()
         else:
-            self._moments.renew()
+            self._snapshots.renew()
         if connection.path is None or connection.path.name != read_manifest(folder)["database"]:
-            snapshot.view(folder, self._replace, "read" if self._moments is None else "follow")
+            snapshot.view(folder, self._replace, "read" if self._snapshots is None else "follow")
             database.close()
             return True
         seen, version = self.version, connection.version
@@ -264,5 +264,5 @@ class Copies:
         self.space = read_space(database, self.space, self._dim)
         self._build(database)
         self.database = database
-        if self._moments is not None and self.source is not None:
-            self._moments = Moments(database.connection, self.source)
+        if self._snapshots is not None and self.source is not None:
+            self._snapshots = Snapshots(database.connection, self.source)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pam_retriever.ann.selection import Rows
 from pam_retriever.store.feedback import SQLiteFeedback
-from pam_retriever.store.kept_mentions import KeptMentions
+from pam_retriever.store.index_mentions import IndexMentions
 from pam_retriever.store.storing import NewMemories
 from pam_retriever.store.times import SQLiteTimes
 from pam_retriever.types import Evidence, Float32, Int64, Record, Times, TrajectoryRecord
@@ -31,7 +31,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class End:
+class TrajectoryEnd:
     """The end of a trajectory.
 
     Attributes:
@@ -145,7 +145,7 @@ class Trajectories(Protocol):
     def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
         """Returns hit row -> the trajectories in which it occurs with one of ``cues``, nearest first."""
 
-    def end(self, id: str) -> End | None:
+    def end(self, id: str) -> TrajectoryEnd | None:
         """Returns the end of the trajectory with this id; None if there is none."""
 
     def end_of(self, number: int) -> int:
@@ -221,7 +221,7 @@ class Database(Protocol):
         """The times of memories; for an engine, a copy."""
 
     @property
-    def mentions(self) -> KeptMentions:
+    def mentions(self) -> IndexMentions:
         """The mentions of memories in texts."""
 
     @property

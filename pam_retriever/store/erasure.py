@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pam_retriever.errors import counted
 from pam_retriever.store.base import Store
 from pam_retriever.store.faults import after_commit
 from pam_retriever.store.model_metadata import FORGOTTEN
@@ -34,8 +35,8 @@ class ErasureReport:
         weights = "; the weights may still know of it: fit(from_scratch=True)" if self.learnt else ""
         remaining = "".join(f"; remaining: {one}" for one in self.remaining)
         return (
-            f"ErasureReport({self.memories:,} memories, {self.trajectories:,} trajectories, {self.feedback:,} requests "
-            f"removed from {', '.join(self.overwritten)}{weights}{remaining})"
+            f"ErasureReport({counted(self.memories, 'memory')}, {counted(self.trajectories, 'trajectory')}, "
+            f"{counted(self.feedback, 'request')} removed from {', '.join(self.overwritten)}{weights}{remaining})"
         )
 
 

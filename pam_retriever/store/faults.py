@@ -56,9 +56,9 @@ class explained:  # noqa: N801 - a context manager; around every statement, so n
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is None or isinstance(error, PAMError):
             return
-        told = _told(error, self._path)
-        if told is not None:
-            raise told from error
+        fault = _told(error, self._path)
+        if fault is not None:
+            raise fault from error
 
 
 def _told(error: BaseException, path: Path | None) -> PAMError | None:

@@ -86,7 +86,7 @@ class SQLiteFeedback:
             writer: the metadata key that names the author of a request.
             after: a number; only requests that arrived after this one.
         """
-        condition, parameters = self._asked(where or {}, after)
+        condition, parameters = self._condition(where or {}, after)
         found = self._connection.fetch(
             "SELECT number, vector, text, timestamp, metadata FROM feedback "
             f"WHERE number > ? AND {condition} ORDER BY timestamp IS NOT NULL, timestamp, number",
@@ -113,7 +113,7 @@ class SQLiteFeedback:
         self, where: Mapping[str, object], limit: int | None, offset: int = 0, row: int | None = None
     ) -> list[Feedback]:
         """Returns requests that satisfy a filter, in the order of arrival; with ``row``, only requests that name it."""
-        condition, parameters = self._asked(where)
+        condition, parameters = self._condition(where)
         if row is not None:
             condition += " AND number IN (SELECT feedback FROM uses WHERE row = ?)"
             parameters = [*parameters, row]
@@ -136,10 +136,10 @@ class SQLiteFeedback:
 
     def ids_of(self, where: Mapping[str, object]) -> list[str]:
         """Returns the ids of the requests whose metadata satisfy a filter."""
-        condition, parameters = self._asked(where)
+        condition, parameters = self._condition(where)
         return [id for (id,) in self._connection.fetch(f"SELECT id FROM feedback WHERE {condition}", parameters)]
 
-    def _asked(self, where: Mapping[str, object], after: int = 0) -> tuple[str, list[str | int]]:
+    def _condition(self, where: Mapping[str, object], after: int = 0) -> tuple[str, list[str | int]]:
         """Returns the SQL that selects the requests whose metadata satisfy a filter, and its parameters."""
         if selects_all(where):
             return "1", []

@@ -21,7 +21,7 @@ from pam_retriever.errors import IndexForked
 PATIENCE = 5.0  # seconds that a fork waits for all threads to leave SQLite; then the process is forked nevertheless
 
 
-class Inherited(Protocol):
+class ForkAware(Protocol):
     """An object that a child must not share with its parent."""
 
     def hold_still(self, timeout: float) -> bool:
@@ -34,13 +34,13 @@ class Inherited(Protocol):
         """In the child: releases what belongs to the parent. ``still`` is the result of ``hold_still``."""
 
 
-_inherited: weakref.WeakSet[Inherited] = weakref.WeakSet()
-_folders: weakref.WeakSet[Inherited] = weakref.WeakSet()
+_inherited: weakref.WeakSet[ForkAware] = weakref.WeakSet()
+_folders: weakref.WeakSet[ForkAware] = weakref.WeakSet()
 _calls: list[Callable[[], None]] = []
 _held = threading.local()  # the objects that this thread holds still
 
 
-def tell_of_forks(one: Inherited, folder: bool = False) -> None:
+def tell_of_forks(one: ForkAware, folder: bool = False) -> None:
     """Registers an object, whose methods are called at every fork while it exists.
 
     Args:

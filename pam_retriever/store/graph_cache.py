@@ -23,7 +23,7 @@ from pam_retriever.model.keys import make_keys
 from pam_retriever.store.ann_cache import UNUSABLE, check_saved, read_saved
 from pam_retriever.store.changes import Changes, changes_between
 from pam_retriever.store.files import blocks, crc32_of
-from pam_retriever.store.key_indexes import Built, KeyIndexes
+from pam_retriever.store.key_indexes import IndexBuilder, KeyIndexes
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.store.stored_keys import PrefixKeys, StoredKeys
 from pam_retriever.types import Int64
@@ -47,7 +47,7 @@ class Stored:
     """
 
     database: SQLiteDatabase
-    built: Built
+    built: IndexBuilder
     rows: Int64
     width: int
 
@@ -74,8 +74,8 @@ def save(database: SQLiteDatabase, folder: Path, indexes: KeyIndexes, taken: boo
         warnings.warn(f"The graphs were not saved ({error}): the next open builds them.", RuntimeWarning, 3)
         return
     with database.transaction():
-        said = {"name": name, "version": version, "width": indexes.width, "parts": parts}
-        database.settings.set(SETTING, said)
+        stored = {"name": name, "version": version, "width": indexes.width, "parts": parts}
+        database.settings.set(SETTING, stored)
 
 
 def _write(path: Path, graph: Graph) -> dict[str, Any]:
@@ -175,12 +175,12 @@ def _is_recent(database: SQLiteDatabase, saved: dict[str, Any]) -> bool:
 def _read(folder: Path, saved: dict[str, Any] | None, part: str) -> Graph:
     """Reads a graph whose files have the saved checksums. Does not check the graph itself."""
     assert saved is not None
-    told, arrays = saved["parts"][part], {}
+    description, arrays = saved["parts"][part], {}
     if part not in ("whole", "own"):
         raise ValueError(f"there is no part {part!r}")
     for array in ARRAYS:
         path = folder / f"{saved['name']}.{part}.{array}.npy"
-        check_saved(path, told["checksums"][array])
+        check_saved(path, description["checksums"][array])
         # mapped before reading: a damaged header may name more bytes than the file has
         arrays[array] = np.array(np.load(path, mmap_mode="r", allow_pickle=False))
-    return Graph(arrays["levels"], arrays["neighbours"], arrays["rows"], int(told["entry"]))
+    return Graph(arrays["levels"], arrays["neighbours"], arrays["rows"], int(description["entry"]))

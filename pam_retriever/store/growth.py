@@ -14,7 +14,7 @@ GREW = "grew:"  # a setting per trajectory that grew since it was learnt, or bef
 
 
 @dataclass(frozen=True)
-class LearntTo:
+class LearnedSteps:
     """The steps that the predictor has learnt.
 
     Attributes:
@@ -41,16 +41,16 @@ class LearntTo:
         found: Bools = (numbers <= self.number) & ~np.isin(numbers, list(self.grew))
         return found
 
-    def with_growth(self, grew: Mapping[int, int], ends: Mapping[int, int]) -> LearntTo:
+    def with_growth(self, grew: Mapping[int, int], ends: Mapping[int, int]) -> LearnedSteps:
         """Returns a copy that includes trajectories which are about to grow. Steps that were new before stay new."""
         first = {number: min(at, self.grew.get(number, at)) for number, at in grew.items()}
         return replace(self, grew={**self.grew, **first}, ends={**self.ends, **ends})
 
 
-def read_learnt_to(database: Database, number: int) -> LearntTo:
+def read_learned_steps(database: Database, number: int) -> LearnedSteps:
     """Reads which steps are new beyond the trajectories up to ``number``."""
     grew = _grew(database.settings)
-    return LearntTo(number, grew, {one: database.trajectories.end_of(one) for one in grew})
+    return LearnedSteps(number, grew, {one: database.trajectories.end_of(one) for one in grew})
 
 
 def mark_grown(settings: Settings, number: int, first: int) -> None:

@@ -12,7 +12,7 @@ from pam_retriever.store.stored_keys import PrefixKeys
 from pam_retriever.types import Float32, Int64
 
 
-class Built(NamedTuple):
+class IndexBuilder(NamedTuple):
     """Builds ANN indexes.
 
     Attributes:
@@ -56,7 +56,7 @@ class KeyIndexes:
         width: as given.
     """
 
-    def __init__(self, whole: WritableAnnIndex, own: WritableAnnIndex | None, width: int, built: Built) -> None:
+    def __init__(self, whole: WritableAnnIndex, own: WritableAnnIndex | None, width: int, built: IndexBuilder) -> None:
         self.whole, self._built, self.width = whole, built, width
         self._over_p = OverP(whole, own, width, built.dim)
         self.associative: AnnIndex | None = whole if width > built.dim else None

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pam_retriever.errors import IndexFormatError
+from pam_retriever.errors import IndexFormatError, counted
 from pam_retriever.store import words
 from pam_retriever.store.columns import checksum, from_blobs, from_json, number_rows, to_blobs
 from pam_retriever.store.connection import Connection
@@ -228,7 +228,7 @@ class SQLiteMemories:
         )
         if len(found) != len(rows):
             raise IndexFormatError(
-                f"The database holds {len(rows)} memories, but {len(found)} vectors of them.",
+                f"The database holds {counted(len(rows), 'memory')}, but {counted(len(found), 'vector')} of them.",
                 "a vector of each",
                 "Restore the folder from a copy, or run pam-retriever repair on it.",
             )

@@ -70,12 +70,12 @@ class Numbers:
 
     def find(self, values: Sequence[Number]) -> Int64:
         """Returns the positions of those ``values`` that are stored, each once."""
-        asked = _as_array(values)
+        sought = _as_array(values)
         if not len(self):
             return np.empty(0, np.int64)
-        if self._doubles and asked.dtype == np.float64:
-            at = np.searchsorted(self._values, asked)
-            return np.unique(at[np.take(self._values, at, mode="clip") == asked])
+        if self._doubles and sought.dtype == np.float64:
+            at = np.searchsorted(self._values, sought)
+            return np.unique(at[np.take(self._values, at, mode="clip") == sought])
         first = [self.below(value) for value in values]
         return np.unique([at for at, value in zip(first, values, strict=True) if self.up_to(value) > at]).astype(int)
 
@@ -128,13 +128,13 @@ class Texts:
 
     def find(self, values: Sequence[str]) -> Int64:
         """Returns the positions of those ``values`` that are stored, each once."""
-        asked = list({value.encode() for value in values})
-        if len(asked) < TABLE_FROM:
-            ranks = [bisect_left(self, one) for one in asked]
-            there = [at for at, one in zip(ranks, asked, strict=True) if at < len(self) and self[at] == one]
+        sought = list({value.encode() for value in values})
+        if len(sought) < TABLE_FROM:
+            ranks = [bisect_left(self, one) for one in sought]
+            there = [at for at, one in zip(ranks, sought, strict=True) if at < len(self) and self[at] == one]
             return np.array(there, np.int64)
         hashes, owners = self._table
-        wanted = np.fromiter(map(hash, asked), np.int64, len(asked))
+        wanted = np.fromiter(map(hash, sought), np.int64, len(sought))
         found: list[Int64] = []
         first, last = np.searchsorted(hashes, wanted), np.searchsorted(hashes, wanted, side="right")
         left = np.flatnonzero(first < last)
@@ -142,7 +142,7 @@ class Texts:
             at = owners[first[left]]
             ends = self._starts[at + 1] - 1
             parts = zip(self._starts[at].tolist(), ends.tolist(), left.tolist(), strict=True)
-            found.append(at[[self._joined[start:end] == asked[one] for start, end, one in parts]])
+            found.append(at[[self._joined[start:end] == sought[one] for start, end, one in parts]])
             first[left] += 1
             left = left[first[left] < last[left]]
         return np.concatenate([np.empty(0, np.int64), *found])

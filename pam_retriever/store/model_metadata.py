@@ -7,7 +7,7 @@ from typing import cast
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.model.scoring import read_calibration, to_stored
 from pam_retriever.store.database import Settings
-from pam_retriever.store.rebuild import Learnt
+from pam_retriever.store.rebuild import TrainedModel
 from pam_retriever.store.weights import ModelMetadata, PackedPredictor
 from pam_retriever.types import Calibration
 
@@ -50,7 +50,9 @@ def mark_forgotten(settings: Settings) -> None:
     settings.set(FORGOTTEN, 1 + (before if isinstance(before, int) else 0))
 
 
-def write_model(settings: Settings, packed: PackedPredictor, learnt: Learnt, learnt_to: int, forgotten: object) -> None:
+def write_model(
+    settings: Settings, packed: PackedPredictor, learnt: TrainedModel, learnt_to: int, forgotten: object
+) -> None:
     """Writes the setting "model", inside a transaction.
 
     Args:

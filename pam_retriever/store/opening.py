@@ -12,13 +12,13 @@ from pam_retriever.protocols import Encoder
 from pam_retriever.store import snapshot
 from pam_retriever.store.base import Store
 from pam_retriever.store.connection import Mode
-from pam_retriever.store.home import Home
 from pam_retriever.store.kinds import Engine
 from pam_retriever.store.manifest import MANIFEST, Manifest, new_manifest, read_manifest
 from pam_retriever.store.space import Space
 from pam_retriever.store.sqlite import SQLiteStore
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.store.unfinished import is_empty
+from pam_retriever.store.writable_folder import WritableFolder
 from pam_retriever.validation import check_count, check_finite, check_flag
 
 MOST_WAITING = 86_400  # seconds for another writer
@@ -99,10 +99,17 @@ def open_store(
         _create(folder, _new_manifest(_read_dim(dim, made, embedder), backend))
     if mode != "write":
         return snapshot.view(folder, lambda database, manifest: _read(folder, database, manifest, made), mode)
-    home = Home(folder, lock_timeout)
-    with home.closed_on_error():
-        _check_backend(home.manifest)
-        return SQLiteStore(home.database, home.manifest, folder, source=folder, home=home, space=made)
+    writable_folder = WritableFolder(folder, lock_timeout)
+    with writable_folder.closed_on_error():
+        _check_backend(writable_folder.manifest)
+        return SQLiteStore(
+            writable_folder.database,
+            writable_folder.manifest,
+            folder,
+            source=folder,
+            writable_folder=writable_folder,
+            space=made,
+        )
 
 
 def _create(folder: Path, manifest: Manifest) -> None:

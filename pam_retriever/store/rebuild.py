@@ -13,7 +13,7 @@ from pam_retriever.types import Calibration, Float32, Int64
 
 
 @dataclass(frozen=True)
-class Learnt:
+class TrainedModel:
     """The result of a training.
 
     Attributes:
@@ -63,13 +63,13 @@ class Rebuild(Protocol):
     rows: Int64
     changed: set[int]
 
-    def prepare(self, learnt: Learnt) -> None:
+    def prepare(self, learnt: TrainedModel) -> None:
         """Computes all keys and builds an ANN index. This takes long; the store answers and changes meanwhile."""
 
-    def help_prepare(self, learnt: Learnt) -> None:
+    def help_prepare(self, learnt: TrainedModel) -> None:
         """Computes this process's share of the keys that the first process prepares."""
 
-    def commit(self, learnt: Learnt, episodes: list[Episode]) -> None:
+    def commit(self, learnt: TrainedModel, episodes: list[Episode]) -> None:
         """Stores weights, keys, and the episodes given to ``fit``, in one transaction. Nobody may read meanwhile."""
 
     def end(self) -> None:

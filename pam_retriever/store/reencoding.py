@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.limits import MAX_WINDOW
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.protocols import Encoder, Trainable
@@ -162,7 +162,8 @@ def _check_observed(store: Store) -> None:
     missing = _observed(store).unobserved()
     if missing:
         raise InvalidInput(
-            f"{len(missing)} memories were added as vectors, the first of them {[id for _, id in missing[:5]]}.",
+            f"The index has vectors, but no observations, of {counted(len(missing), 'memory')}: "
+            f"{[id for _, id in missing[:5]]}.",
             "memories that were added as observations, to encode them anew",
             "Replace them: add() their observations under the same ids.",
         )

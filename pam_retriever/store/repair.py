@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from pam_retriever.ann import chunks, make_backend
-from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError, StorageError
+from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError, StorageError, counted
 from pam_retriever.model.episode_embeddings import with_codes
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.store import ann_cache, graph_cache, snapshot
@@ -157,7 +157,7 @@ def _contents(folder: Path, manifest: Manifest, database: SQLiteDatabase) -> Ite
     wrong = [line for _, line in damaged(database.connection)]
     yield from wrong[:NAMED]
     if len(wrong) > NAMED:
-        yield f"and {len(wrong) - NAMED:,} more memories"
+        yield f"and {counted(len(wrong) - NAMED, 'more memory')}"
     database.memories.find({}, None)  # metadata that are not JSON
     for name in ENCODERS:
         if database.settings.get(name) is not None and database.settings.weights(name) is None:
@@ -210,7 +210,8 @@ def _rebuild(folder: Path) -> Iterator[str]:
             yield "trajectories have no checksum of their own: compare them with a copy if there is one"
         yield from (f"lost: {line}" for line in lost)
         yield from words
-        yield f"kept {len(database.memories):,} memories and {len(database.trajectories):,} trajectories"
+        memories, trajectories = len(database.memories), len(database.trajectories)
+        yield f"kept {counted(memories, 'memory')} and {counted(trajectories, 'trajectory')}"
     database.close()
 
 
@@ -284,7 +285,7 @@ def _refit(folder: Path, database: SQLiteDatabase, dim: int) -> tuple[PredictorW
             database.memories.set_associations(rows[chunk], associations)
     words = ["association vectors computed anew from vectors and weights"]
     if lost:
-        words.append(f"lost: the episode codes of {lost:,} memories. They are learnt: call fit() again.")
+        words.append(f"lost: the episode codes of {counted(lost, 'memory')}. They are learnt: call fit() again.")
     return predictor, words
 
 

@@ -27,13 +27,13 @@ from pam_retriever.store.connection import Mode
 from pam_retriever.store.damage import check_everything
 from pam_retriever.store.faults import explained
 from pam_retriever.store.files import check_file, checksum_of, matching, sync
-from pam_retriever.store.home import has_cache, remove_unfinished
 from pam_retriever.store.lock import WriterLock
 from pam_retriever.store.manifest import MANIFEST, Manifest, read_manifest, write_manifest
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.store.tenants import UNFINISHED, Write, remove_other_tenants, write_tenants
 from pam_retriever.store.unfinished import is_empty, make_folder, remove_abandoned
 from pam_retriever.store.weights import pack_predictor, write_weights
+from pam_retriever.store.writable_folder import has_cache, remove_unfinished
 
 T = TypeVar("T")
 ATTEMPTS = 10  # attempts to read a folder that its writer changes meanwhile

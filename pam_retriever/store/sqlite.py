@@ -20,7 +20,6 @@ from pam_retriever.store.capacity import to_forget
 from pam_retriever.store.connection import MOST_VERSIONS
 from pam_retriever.store.copies import Copies
 from pam_retriever.store.faults import after_commit, closed_error
-from pam_retriever.store.home import Home
 from pam_retriever.store.manifest import Manifest, new_manifest
 from pam_retriever.store.model_metadata import read_model
 from pam_retriever.store.readwrite import FollowingLock
@@ -32,6 +31,7 @@ from pam_retriever.store.stored_keys import Associate, NewKeys
 from pam_retriever.store.tenants import TenantFolders
 from pam_retriever.store.view import View
 from pam_retriever.store.weights import ModelMetadata, PackedPredictor
+from pam_retriever.store.writable_folder import WritableFolder
 from pam_retriever.store.write_trajectories import Added
 from pam_retriever.types import Float32, Int64
 
@@ -46,7 +46,7 @@ class SQLiteStore(Store):
         manifest: the manifest of the index, with dimension and backend.
         folder: the folder of the index, None for an index in memory.
         source: the folder of the predictor, if the database names one.
-        home: the lock and the checksum of the folder, closed with the database.
+        writable_folder: the lock and the checksum of the folder, closed with the database.
         space: the encoder of a new index; for a saved index, the source of its custom modules.
 
     Attributes:
@@ -61,11 +61,13 @@ class SQLiteStore(Store):
         manifest: Manifest,
         folder: Path | None = None,
         source: Path | None = None,
-        home: Home | None = None,
+        writable_folder: WritableFolder | None = None,
         space: Space | None = None,
     ) -> None:
-        self._home = home
-        self.tenant_folders = None if source is None else TenantFolders(source, home, database.connection.mode)
+        self._writable_folder = writable_folder
+        self.tenant_folders = (
+            None if source is None else TenantFolders(source, writable_folder, database.connection.mode)
+        )
         self.folder, self.dim, self.backend = folder, int(manifest["dim"]), str(manifest["backend"])
         self.copies = Copies(database, manifest, folder, source, space)
         self.lock = FollowingLock(self.copies)
@@ -162,18 +164,18 @@ class SQLiteStore(Store):
         copies, database = self.copies, self.copies.database
         closed, copies.closed = copies.closed, True
         if closed:  # an interrupt may have stopped the first ``close``
-            return database.close() if self._home is None else self._home.abandon()
+            return database.close() if self._writable_folder is None else self._writable_folder.abandon()
         indexes, links, current = copies.indexes, copies.view.links, copies.current
         del copies.indexes, copies.view  # frees memory, and the file of full keys
         try:
             database.finish_verifying()  # it reads the file in which removed keys are overwritten next
-            if self._home is not None and self.folder is not None:
+            if self._writable_folder is not None and self.folder is not None:
                 if current:
                     ann_cache.save(database, self.folder, indexes.whole, links)
                     graph_cache.save(database, self.folder, indexes, copies.took_graphs)
                 ann_cache.remove_others(database, self.folder)
         finally:
-            (self._home or database).close()
+            (self._writable_folder or database).close()
 
     def save(self, folder: Path, overwrite: bool, tenants: Callable[[Path], object] | None = None) -> None:
         manifest = new_manifest(self.dim, self.backend)

@@ -14,7 +14,7 @@ from pam_retriever.store import words
 from pam_retriever.store.connection import Connection, Mode
 from pam_retriever.store.damage import check_types
 from pam_retriever.store.feedback import SQLiteFeedback
-from pam_retriever.store.kept_mentions import KeptMentions
+from pam_retriever.store.index_mentions import IndexMentions
 from pam_retriever.store.memories import SQLiteMemories
 from pam_retriever.store.schema import OLDER, SCHEMA
 from pam_retriever.store.settings import SQLiteSettings
@@ -68,7 +68,7 @@ class SQLiteDatabase:
         self.feedback = SQLiteFeedback(self.connection)
         self.times = SQLiteTimes(self.connection)
         self.settings = SQLiteSettings(self.connection)
-        self.mentions = KeptMentions(SQLiteMentions(self.connection), self.settings)
+        self.mentions = IndexMentions(SQLiteMentions(self.connection), self.settings)
         self.noted: list[set[int]] = []
         with self.closed_on_error():
             self.connection.add_own(words.VOCABULARY)

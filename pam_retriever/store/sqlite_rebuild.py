@@ -11,7 +11,7 @@ from pam_retriever.experience.trajectories import Episode
 from pam_retriever.model.keys import make_keys
 from pam_retriever.store.growth import settle_growth
 from pam_retriever.store.model_metadata import FORGOTTEN, write_model
-from pam_retriever.store.rebuild import Learnt
+from pam_retriever.store.rebuild import TrainedModel
 from pam_retriever.store.stored_keys import NewKeys, StoredVectors
 from pam_retriever.store.weights import remove_other_predictors
 from pam_retriever.store.write_trajectories import Added, link, rows_of, write_trajectories
@@ -36,21 +36,21 @@ class SQLiteRebuild:
         self._database.noted.append(self.changed)
         self._whole: WritableAnnIndex | None = None
 
-    def prepare(self, learnt: Learnt) -> None:
+    def prepare(self, learnt: TrainedModel) -> None:
         width = self._store.dim + learnt.predictor.config.width
         self._whole = self._store.copies.built.over(self.rows, self._keys(learnt), width)
 
-    def help_prepare(self, learnt: Learnt) -> None:
+    def help_prepare(self, learnt: TrainedModel) -> None:
         keys = self._keys(learnt)
         for chunk in chunks(len(self.rows)):
             keys[chunk]
 
-    def _keys(self, learnt: Learnt) -> NewKeys:
+    def _keys(self, learnt: TrainedModel) -> NewKeys:
         store = self._store
         vectors = StoredVectors(store.database.memories, store.lock, self.rows, store.dim)
         return NewKeys(self.rows, vectors, learnt.associate_together, sample=learnt.associate)
 
-    def commit(self, learnt: Learnt, episodes: list[Episode]) -> None:
+    def commit(self, learnt: TrainedModel, episodes: list[Episode]) -> None:
         store, whole, width = self._store, self._whole, self._store.dim + learnt.predictor.config.width
         store.follow_database()
         database = store.database
@@ -84,7 +84,7 @@ class SQLiteRebuild:
         if store.folder is not None:
             remove_other_predictors(store.folder, keep=str(model["file"]))
 
-    def _changed(self, learnt: Learnt, added: list[Added]) -> tuple[Int64, Float32, Float32]:
+    def _changed(self, learnt: TrainedModel, added: list[Added]) -> tuple[Int64, Float32, Float32]:
         """Returns the rows that changed meanwhile and are still stored, with vectors and association vectors."""
         changed = np.array(sorted(self.changed), np.int64)
         rows, vectors = self._store.database.memories.vectors_of(changed, self._store.dim)

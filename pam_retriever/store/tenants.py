@@ -28,7 +28,7 @@ from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.validation import check_id, check_size
 
 if TYPE_CHECKING:
-    from pam_retriever.store.home import Home
+    from pam_retriever.store.writable_folder import WritableFolder
 
 PREFIX = "t-"  # with this prefix no name is reserved by a system, as "con" and "nul" are
 UNFINISHED = ".new"  # suffix of a folder that is being written or removed
@@ -66,7 +66,7 @@ class TenantFolders:
 
     Args:
         folder: folder of the index.
-        home: the same folder, open for writing; None for reading.
+        writable_folder: the same folder, open for writing; None for reading.
         mode: mode of the database of the index. In "read" and "follow" nothing may be changed, not even in memory.
 
     Attributes:
@@ -75,9 +75,9 @@ class TenantFolders:
         mode: as given.
     """
 
-    def __init__(self, folder: Path, home: Home | None, mode: Mode) -> None:
-        self._folder, self._home = folder, home
-        self.writable, self.read_only, self.mode = home is not None, mode in ("read", "follow"), mode
+    def __init__(self, folder: Path, writable_folder: WritableFolder | None, mode: Mode) -> None:
+        self._folder, self._writable_folder = folder, writable_folder
+        self.writable, self.read_only, self.mode = writable_folder is not None, mode in ("read", "follow"), mode
 
     def names(self) -> list[str]:
         """Returns the names of the tenants.
@@ -102,13 +102,13 @@ class TenantFolders:
 
     def make(self, name: str, write: Write) -> Path:
         """Creates the folder of a tenant, completely or not at all, and returns it."""
-        assert self._home is not None
+        assert self._writable_folder is not None
         with explained(self._folder):
             root = self._root()
             if root is None:
                 root = self._folder / f"tenants-{uuid.uuid4().hex[:12]}"
                 root.mkdir()
-                self._home.name_tenants(root.name)
+                self._writable_folder.name_tenants(root.name)
             made = self._folder / f"tenant-{uuid.uuid4().hex}{UNFINISHED}"
             try:
                 made.mkdir()
@@ -134,7 +134,7 @@ class TenantFolders:
         return path is not None
 
     def _root(self) -> Path | None:
-        manifest = read_manifest(self._folder) if self._home is None else self._home.manifest
+        manifest = read_manifest(self._folder) if self._writable_folder is None else self._writable_folder.manifest
         return root_of(self._folder, manifest)
 
 

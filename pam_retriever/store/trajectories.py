@@ -11,7 +11,7 @@ import numpy as np
 from pam_retriever.filters.conditions import key_path
 from pam_retriever.filters.stored import to_json
 from pam_retriever.store.connection import Connection
-from pam_retriever.store.database import End, Grouped, Step, Steps
+from pam_retriever.store.database import Grouped, Step, Steps, TrajectoryEnd
 from pam_retriever.store.listing import Listed, to_meetings, to_records, to_steps
 from pam_retriever.types import Evidence, Int64, Times, TrajectoryRecord
 
@@ -77,7 +77,7 @@ class SQLiteTrajectories:
 
     # ---- one by one
 
-    def end(self, id: str) -> End | None:
+    def end(self, id: str) -> TrajectoryEnd | None:
         found = self._fetch("SELECT trajectory FROM trajectories WHERE id = ?", [id])
         if not found:
             return None
@@ -86,7 +86,7 @@ class SQLiteTrajectories:
             "SELECT timestamp FROM steps WHERE trajectory = ? AND timestamp IS NOT NULL ORDER BY position DESC LIMIT 1",
             [number],
         )
-        return End(number, self.end_of(number), times[0][0] if times else None)
+        return TrajectoryEnd(number, self.end_of(number), times[0][0] if times else None)
 
     def end_of(self, number: int) -> int:
         last = self._fetch("SELECT max(position) FROM steps WHERE trajectory = ?", [number])[0][0]

@@ -19,7 +19,7 @@ Added = tuple[Int64, Float32, Float32 | None]  # rows, vectors, association vect
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenTrajectory:
     """A written trajectory.
 
     Attributes:
@@ -39,7 +39,7 @@ class Written:
 
 def write_trajectories(
     database: Database, episodes: list[Episode], associate: Callable[[Sequence[str], Float32], Float32 | None]
-) -> tuple[list[Added], list[Written]]:
+) -> tuple[list[Added], list[WrittenTrajectory]]:
     """Writes episodes inside a transaction; returns their new states, and their steps.
 
     Raises:
@@ -48,7 +48,7 @@ def write_trajectories(
     if any(episode.dated for episode in episodes):
         database.times.check("dates")
     added: list[Added] = []
-    written: list[Written] = []
+    written: list[WrittenTrajectory] = []
     there = bool(database.trajectories.numbers(ids=[episode.id for episode in episodes]))
     for episode in episodes:
         if episode.vectors is not None:
@@ -90,18 +90,18 @@ def _add_states(database: Database, episode: Episode, vectors: Float32, predicte
     return rows, vectors, predicted
 
 
-def _put_steps(database: Database, episode: Episode, there: bool) -> Written:
+def _put_steps(database: Database, episode: Episode, there: bool) -> WrittenTrajectory:
     steps = steps_in(episode, database.memories.rows_of(list(set(episode.ids))))
     grown = stored_beginning(database, episode, steps) if there else None
     if grown is None:
         number, replaced = database.trajectories.put(episode.id, steps)
-        return Written(number, replaced, *_columns(steps))
+        return WrittenTrajectory(number, replaced, *_columns(steps))
     number, first = grown
     more = [step for step in steps[first:] if step]
     if more:
         database.trajectories.extend(number, first, more)
         mark_grown(database.settings, number, first)
-    return Written(number, None, *_columns(more), first)
+    return WrittenTrajectory(number, None, *_columns(more), first)
 
 
 def _columns(steps: Sequence[Step | None]) -> tuple[Int64, Float32]:
@@ -138,7 +138,7 @@ def _plain(step: Step | None) -> tuple[object, ...]:
     return step.row, step.timestamp, None if step.salience is None else np.float32(step.salience)
 
 
-def link(links: CooccurrenceGraph, written: list[Written]) -> None:
+def link(links: CooccurrenceGraph, written: list[WrittenTrajectory]) -> None:
     """Adds the steps of written trajectories to the links."""
     if not written:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime, timedelta, timezone, tzinfo
 
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.timewords.periods import OPEN_END, OPEN_START, Moment, Period, When
 from pam_retriever.timewords.reader import local_time, read_question, to_utc
 
@@ -38,7 +38,9 @@ def _pair(
     value: tuple[Moment | None, Moment | None], now: datetime | None, language: str | None
 ) -> tuple[datetime, datetime]:
     if len(value) != 2:
-        raise InvalidInput(f"when= of {len(value)} values.", "a pair (start, end)", "Give None for an open end.")
+        raise InvalidInput(
+            f"when= of {counted(len(value), 'value')}.", "a pair (start, end)", "Give None for an open end."
+        )
     first, last = value
     if first is None and last is None:
         raise InvalidInput("when=(None, None).", "a start or an end", "Leave when= out for all times.")

@@ -78,7 +78,7 @@ class Sample:
         label: (Q, N) the share of each memory in the links of the cue.
         times: (Q, N) number of memories that each represents; 0 for the cue itself.
         alike: (Q, N) shares from the links of look-alikes.
-        looks: (Q, N) shares from similarity.
+        similar: (Q, N) shares from similarity.
         cues: (Q,) positions.
         rows: (N,) positions, sorted.
     """
@@ -87,7 +87,7 @@ class Sample:
     label: Float32
     times: Float32
     alike: Float32
-    looks: Float32
+    similar: Float32
     cues: Int64
     rows: Int64
 
@@ -131,7 +131,7 @@ def fit_scoring_weights(
 def _parts(known: Memories, sample: Sample, logits: Tensor) -> Float32:
     """Returns the shares (4, Q, N) that the mixture weights, from the ``logits`` (Q, N) of the channels."""
     shares = torch.exp(log_shares(logits, torch.from_numpy(sample.times))).numpy()
-    return np.stack([shares, sample.alike, links_of_named(known, sample, shares), sample.looks])
+    return np.stack([shares, sample.alike, links_of_named(known, sample, shares), sample.similar])
 
 
 def _calibrate(
@@ -170,8 +170,8 @@ def draw(known: Memories, cues: Int64, targets: Bools, random: np.random.Generat
     place = np.searchsorted(rows, cues)
     inside = np.flatnonzero(np.take(rows, place, mode="clip") == cues)
     times[inside, place[inside]] = 0  # a cue is not an answer to itself
-    alike, looks = _by_looks(known, cues, rows, targets)
-    return Sample(x, label, times, alike, looks, cues, rows)
+    alike, similar = _by_similarity(known, cues, rows, targets)
+    return Sample(x, label, times, alike, similar, cues, rows)
 
 
 def links_of_named(known: Memories, sample: Sample, shares: Float32) -> Float32:
@@ -182,7 +182,7 @@ def links_of_named(known: Memories, sample: Sample, shares: Float32) -> Float32:
     return _step(known.links, sample.rows[named], mass, sample.cues, sample.rows)
 
 
-def _by_looks(known: Memories, cues: Int64, rows: Int64, targets: Bools) -> tuple[Float32, Float32]:
+def _by_similarity(known: Memories, cues: Int64, rows: Int64, targets: Bools) -> tuple[Float32, Float32]:
     """Returns shares (Q, N) of ``rows`` (N,): one step along the links of look-alikes, and by similarity."""
     cosine = unit(known.vectors[cues]) @ unit(known.vectors).T  # (Q, M)
     times = np.broadcast_to(np.where(targets, np.float32(known.each), np.float32(0)), cosine.shape).copy()
@@ -194,8 +194,8 @@ def _by_looks(known: Memories, cues: Int64, rows: Int64, targets: Bools) -> tupl
     seeds = (each * passing).astype(np.float32)
     each /= np.maximum(mass.sum(axis=1, keepdims=True), 1e-30)
     query, place = np.nonzero(each > LEAST)
-    looks = _gathered(query, near[query, place], each[query, place], cues, rows)
-    return _step(known.links, near, seeds, cues, rows), looks
+    similar = _gathered(query, near[query, place], each[query, place], cues, rows)
+    return _step(known.links, near, seeds, cues, rows), similar
 
 
 def _step(links: Associations, seeds: Int64, mass: Float32, cues: Int64, rows: Int64) -> Float32:

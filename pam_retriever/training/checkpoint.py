@@ -83,9 +83,9 @@ class CheckpointFile:
         try:
             with safetensors.safe_open(str(self._path), "pt") as file:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dict
-                said = json.loads(file.metadata()["state"])
-            self._check_same(said["of"], new.of)
-            progress = _read_progress(said)
+                state = json.loads(file.metadata()["state"])
+            self._check_same(state["of"], new.of)
+            progress = _read_progress(state)
             for name, table in self._tables().items():
                 table[:] = tensors.pop(name).numpy()
             self._restore(tensors, progress.step)
@@ -123,10 +123,10 @@ class CheckpointFile:
     def _tables(self) -> dict[str, Float32]:
         return {"embeddings.values": self._embeddings.values, "embeddings.moments": self._embeddings.moments}
 
-    def _check_same(self, said: dict[str, Any], wanted: dict[str, object]) -> None:
+    def _check_same(self, state: dict[str, Any], wanted: dict[str, object]) -> None:
         stored = json.loads(json.dumps(wanted))
-        if said != stored:
-            changed = [name for name, value in stored.items() if value != said.get(name)]
+        if state != stored:
+            changed = [name for name, value in stored.items() if value != state.get(name)]
             raise InvalidInput(
                 f"{self._path} is a checkpoint of another training: it differs in {', '.join(changed)}.",
                 "the same trajectories and settings as when it was begun",
@@ -142,7 +142,7 @@ class CheckpointFile:
             self._optimizer.state[parameter] = {"step": torch.tensor(float(step)), **moments}
 
 
-def _read_progress(said: dict[str, Any]) -> Progress:
-    regime = said.pop("unseen")
+def _read_progress(state: dict[str, Any]) -> Progress:
+    regime = state.pop("unseen")
     unseen = None if regime is None else ScoringWeights(**{name: tuple(value) for name, value in regime.items()})
-    return Progress(**{**said, "losses": [(float(a), int(b)) for a, b in said["losses"]]}, unseen=unseen)
+    return Progress(**{**state, "losses": [(float(a), int(b)) for a, b in state["losses"]]}, unseen=unseen)

@@ -13,7 +13,7 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.experience.trajectories import Episode, name_of_group
 from pam_retriever.store.database import Database, Grouped
-from pam_retriever.store.growth import LearntTo
+from pam_retriever.store.growth import LearnedSteps
 from pam_retriever.store.write_trajectories import check_known
 from pam_retriever.types import Bools, Float32, Int64
 from pam_retriever.validation import check_text
@@ -22,7 +22,7 @@ TOO_LARGE = 2**63  # SQLite reads larger integers as doubles
 
 
 @dataclass(frozen=True)
-class Gathered:
+class TrainingSet:
     """A training set.
 
     Attributes:
@@ -46,8 +46,8 @@ class Gathered:
 
 
 def gather(
-    database: Database, episodes: list[Episode], dim: int, learnt_to: LearntTo, numbers: Mapping[str, int]
-) -> Gathered:
+    database: Database, episodes: list[Episode], dim: int, learned_steps: LearnedSteps, numbers: Mapping[str, int]
+) -> TrainingSet:
     """Gathers stored and new episodes into one training set; writes nothing.
 
     An episode replaces the stored trajectory with the same id. If it begins with the steps of the stored one, only the
@@ -57,7 +57,7 @@ def gather(
         database: the database with the stored episodes.
         episodes: the new ones.
         dim: d.
-        learnt_to: which steps are new.
+        learned_steps: which steps are new.
         numbers: numbers, by id, of the stored trajectories whose steps episodes begin with.
     """
     known = check_known(database, episodes)
@@ -71,7 +71,7 @@ def gather(
         for id in episode.ids:
             place.setdefault(id, len(vectors) + len(place) - len(known))
     together = np.concatenate([vectors, np.empty((len(place) - len(known), dim), np.float32)])
-    free = max(int(trajectory.max(initial=learnt_to.number)), *numbers.values(), 0) + 1
+    free = max(int(trajectory.max(initial=learned_steps.number)), *numbers.values(), 0) + 1
     for at, episode in enumerate(episodes):
         number = numbers.get(episode.id, free + at)
         states = np.array([place[id] for id in episode.ids], np.int64)
@@ -81,7 +81,7 @@ def gather(
         parts.append((states, np.full(len(states), number), np.arange(len(states)), salience))
     states, trajectory, position, salience = (np.concatenate(column) for column in zip(*parts, strict=True))
     steps = Experience(states, trajectory, position, salience)
-    return Gathered(together, stored, place, steps, learnt_to.fresh(trajectory, position))
+    return TrainingSet(together, stored, place, steps, learned_steps.fresh(trajectory, position))
 
 
 def read_groups(database: Database, group_by: str, order_by: Sequence[str] = ()) -> list[Episode]:

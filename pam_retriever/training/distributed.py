@@ -35,7 +35,7 @@ def share(count: int) -> slice:
     return slice(count * rank // size, count * (rank + 1) // size)
 
 
-class Together(nn.Module):
+class DistributedPredictor(nn.Module):
     """A predictor whose work on a batch is divided among the processes.
 
     Args:
@@ -55,14 +55,14 @@ class Together(nn.Module):
 
     def associate(self, states: Tensor, disturb: Callable[[Tensor], Tensor] = lambda x: x) -> Tensor:
         """Returns f of each state, as the predictor computes it."""
-        own, gather = share(len(states)), cast("Any", _Gathered).apply
+        own, gather = share(len(states)), cast("Any", _GatherAll).apply
         disturbed = disturb(self.normalise(states))[own]  # the same noise as in one process
         gathered: Tensor = gather(self._share(states[own], disturbed), len(states), self)
         return gathered
 
     def forward(self, states: Tensor) -> Tensor:
         """Returns f of each state, as the predictor computes it."""
-        own, gather = share(len(states)), cast("Any", _Gathered).apply
+        own, gather = share(len(states)), cast("Any", _GatherAll).apply
         gathered: Tensor = gather(self._share(states[own], None), len(states), self)
         return gathered
 
@@ -78,11 +78,11 @@ class _Share(nn.Module):
         return self.predictor.associate(states, lambda _: disturbed)
 
 
-class _Gathered(torch.autograd.Function):
+class _GatherAll(torch.autograd.Function):
     """Gathers (n, width) of this process to (count, width) of all; the gradient is this process's part."""
 
     @staticmethod
-    def forward(context: Any, part: Tensor, count: int, together: Together) -> Tensor:
+    def forward(context: Any, part: Tensor, count: int, together: DistributedPredictor) -> Tensor:
         context.count = count
         started = time.perf_counter()
         size, most = dist.get_world_size(), -(-count // dist.get_world_size())
@@ -102,7 +102,7 @@ class _Gathered(torch.autograd.Function):
         return gradient[share(context.count)] * dist.get_world_size(), None, None
 
 
-def _timed_mean(together: Together, bucket: Any) -> Any:
+def _timed_mean(together: DistributedPredictor, bucket: Any) -> Any:
     """Computes DDP's mean of gradients, and measures its duration."""
     started, gradients = time.perf_counter(), bucket.buffer().div_(dist.get_world_size())
     together.bytes += gradients.nbytes

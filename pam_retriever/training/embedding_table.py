@@ -37,7 +37,7 @@ class EmbeddingTable:
         self.values = values
         self.moments = np.zeros(len(values), np.float32)
         self.temperature = 1.0
-        self._asked: tuple[Int64, Tensor, Bools] | None = None
+        self._looked_up: tuple[Int64, Tensor, Bools] | None = None
 
     @property
     def length(self) -> int:
@@ -75,26 +75,26 @@ class EmbeddingTable:
         if not self.length or not new.any():
             return
         random = np.random.default_rng(seed)
-        looks = unit(vectors)
-        looks -= looks.mean(axis=0)
-        looks = unit(looks @ random.standard_normal((looks.shape[1], self.length), np.float32))
-        looks += APART * random.standard_normal(looks.shape, np.float32)  # separates memories with equal vectors
+        units = unit(vectors)
+        units -= units.mean(axis=0)
+        units = unit(units @ random.standard_normal((units.shape[1], self.length), np.float32))
+        units += APART * random.standard_normal(units.shape, np.float32)  # separates memories with equal vectors
         others, first = torch.from_numpy(associations.indices), torch.from_numpy(associations.indptr[:-1])
-        context = looks + F.embedding_bag(others, torch.from_numpy(looks), first, mode="sum").numpy()
+        context = units + F.embedding_bag(others, torch.from_numpy(units), first, mode="sum").numpy()
         self.values[rows[new]] = unit(context[new])
 
     def ask(self, rows: Int64, settled: Bools, place: torch.device) -> Tensor:
         """Returns the embeddings (B, code) of distinct ``rows``; ``learn`` changes those that are not ``settled``."""
         codes = torch.from_numpy(self.values[rows]).to(place).requires_grad_()
-        self._asked = rows, codes, ~settled
+        self._looked_up = rows, codes, ~settled
         return F.normalize(codes, dim=-1)
 
     @torch.no_grad()
     def learn(self, learning_rate: float) -> None:
         """Makes one optimiser step for the rows of the last ``ask``, after the backward pass of their loss."""
-        if self._asked is None:
+        if self._looked_up is None:
             return
-        (rows, codes, moves), self._asked = self._asked, None
+        (rows, codes, moves), self._looked_up = self._looked_up, None
         assert codes.grad is not None
         rows, gradient = rows[moves], codes.grad.cpu().numpy()[moves]
         self.moments[rows] = FORGETS * self.moments[rows] + (1 - FORGETS) * np.square(gradient).mean(axis=1)

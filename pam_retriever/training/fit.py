@@ -13,15 +13,15 @@ from pam_retriever.experience.trajectories import Episode
 from pam_retriever.model.episode_embeddings import EpisodeEmbeddings
 from pam_retriever.model.predictor import Predictor
 from pam_retriever.store.base import Store
-from pam_retriever.store.growth import LearntTo
+from pam_retriever.store.growth import LearnedSteps
 from pam_retriever.store.readwrite import ReadWriteLock
-from pam_retriever.store.rebuild import Learnt
+from pam_retriever.store.rebuild import TrainedModel
 from pam_retriever.training.config import FitConfig, TrainingRequest
 from pam_retriever.training.dataset import gather
 from pam_retriever.training.distributed import first_process, in_shards
 from pam_retriever.training.embedding_table import EmbeddingTable
-from pam_retriever.training.news import News, Source
-from pam_retriever.training.shards import InMemory, Shards, Stored
+from pam_retriever.training.new_experience import NewExperience, Source
+from pam_retriever.training.shards import InMemoryShards, Shards, StoredShards
 from pam_retriever.training.trainer import Start, Trainer
 from pam_retriever.types import FitReport, Float32
 
@@ -46,7 +46,7 @@ def learn(
     store: Store,
     lock: ReadWriteLock,
     source: Source,
-    news: News,
+    new_experience: NewExperience,
     window: int,
     config: FitConfig,
     request: TrainingRequest,
@@ -56,7 +56,7 @@ def learn(
         if first_process():
             store.database.check_writable()
     prepare = _from_storage if source.in_parts else _in_memory
-    made = prepare(store, lock, source, news, window, config, request.seed)
+    made = prepare(store, lock, source, new_experience, window, config, request.seed)
     trained = Trainer(
         made.shards,
         window,
@@ -67,53 +67,69 @@ def learn(
         checkpoint=source.checkpoint,
     ).run()
     predictor = trained.predictor.weights()
-    learnt = Learnt(
+    learnt = TrainedModel(
         predictor,
         made.found(trained.embeddings),
         trained.report.calibration,
         window,
         config.to_stored(),
         lambda vectors: in_shards(predictor, vectors),
-        news.learnt_to.ends,
-        news.forgotten,
+        new_experience.learned_steps.ends,
+        new_experience.forgotten,
     )
-    switch_over(store, lock, learnt, news.episodes, made.learnt_to)
+    switch_over(store, lock, learnt, new_experience.episodes, made.learnt_to)
     if source.checkpoint is not None:
         source.checkpoint.unlink(missing_ok=True)
     return trained.report
 
 
 def _in_memory(
-    store: Store, lock: ReadWriteLock, source: Source, news: News, window: int, config: FitConfig, seed: int
+    store: Store,
+    lock: ReadWriteLock,
+    source: Source,
+    new_experience: NewExperience,
+    window: int,
+    config: FitConfig,
+    seed: int,
 ) -> _Prepared:
     """Trains on all data in memory: stores the given trajectories together with the result, or not at all."""
     with lock.shared():
-        gathered = gather(store.database, news.episodes, store.dim, news.learnt_to, news.numbers)
-        fresh = gathered.fresh
+        training_set = gather(
+            store.database, new_experience.episodes, store.dim, new_experience.learned_steps, new_experience.numbers
+        )
+        fresh = training_set.fresh
         goes_on = fresh.any() and not fresh.all() and not source.from_scratch
         start = _start(store, config, window) if goes_on else None
-        table = None if start is None else EmbeddingTable(gathered.with_codes(store.codes_of(gathered.rows)))
+        table = None if start is None else EmbeddingTable(training_set.with_codes(store.codes_of(training_set.rows)))
     return _Prepared(
-        InMemory(gathered.vectors, gathered.experience, seed, None if start is None else fresh),
+        InMemoryShards(training_set.vectors, training_set.experience, seed, None if start is None else fresh),
         start,
         table,
-        lambda found: EpisodeEmbeddings(gathered.rows, found, gathered.places),
-        news.last_number,
+        lambda found: EpisodeEmbeddings(training_set.rows, found, training_set.places),
+        new_experience.last_number,
     )
 
 
 def _from_storage(
-    store: Store, lock: ReadWriteLock, source: Source, news: News, window: int, config: FitConfig, seed: int
+    store: Store,
+    lock: ReadWriteLock,
+    source: Source,
+    new_experience: NewExperience,
+    window: int,
+    config: FitConfig,
+    seed: int,
 ) -> _Prepared:
     """Trains with at most ``buffer`` steps in memory: stores trajectories as they arrive."""
     database, size = store.database.sharded, source.buffer or BUFFER
     assert database is not None, "checked when they were stored"
     with lock.shared():
-        start = _start(store, config, window) if news.learnt_to.number and not source.from_scratch else None
-    learnt_to = LearntTo() if start is None else news.learnt_to
-    shards = Stored(database, lock, store.dim, size, seed=seed, learnt_to=learnt_to)
+        start = (
+            _start(store, config, window) if new_experience.learned_steps.number and not source.from_scratch else None
+        )
+    learned_steps = LearnedSteps() if start is None else new_experience.learned_steps
+    shards = StoredShards(database, lock, store.dim, size, seed=seed, learned_steps=learned_steps)
     if start is not None and shards.nothing_new:
-        start, shards = None, Stored(database, lock, store.dim, size, seed=seed)
+        start, shards = None, StoredShards(database, lock, store.dim, size, seed=seed)
     table = EmbeddingTable.on_disk(shards.table, config.code)
     if start is not None:
         with lock.shared():
@@ -130,7 +146,9 @@ def _start(store: Store, config: FitConfig, window: int) -> Start | None:
     return None if predictor is None else Start(Predictor.of(predictor), store.calibration)
 
 
-def switch_over(store: Store, lock: ReadWriteLock, learnt: Learnt, episodes: list[Episode], learnt_to: int) -> None:
+def switch_over(
+    store: Store, lock: ReadWriteLock, learnt: TrainedModel, episodes: list[Episode], learnt_to: int
+) -> None:
     """Commits the new weights to the store. The store answers queries meanwhile, except at the end."""
     with lock.shared():
         rebuild = store.begin_rebuild(learnt_to)

@@ -51,7 +51,7 @@ class Holdout:
         self._familiarity = config.familiarity
         joint = objective if isinstance(objective, JointObjective) else None
         never = np.zeros(len(shard.rows), bool) if joint is None else joint.targets_only.copy()
-        self._asked = ~never
+        self._cues = ~never
         self._seen = np.flatnonzero((np.diff(associations.indptr) > 0) & ~never)
         self.unseen: ScoringWeights = UNTESTED if calibration is None else calibration.unseen
         count = min(MOST, int(config.holdout * len(self._seen)))
@@ -72,7 +72,7 @@ class Holdout:
         held = np.zeros(len(self._shard.rows), bool)
         held[self._held] = True
         hidden = np.isin(self._shard.rows, self._hidden)
-        self.end(self._calibrate(model, self._held, self._asked & ~held, UNSEEN, hidden))
+        self.end(self._calibrate(model, self._held, self._cues & ~held, UNSEEN, hidden))
 
     def end(self, unseen: ScoringWeights) -> None:
         """Includes them in the training, with a given measurement."""
@@ -82,10 +82,10 @@ class Holdout:
 
     def calibrate(self, model: Predictor) -> Calibration:
         """Calibrates recall after the training."""
-        return Calibration(self._calibrate(model, self._seen, self._asked, SEEN), self.unseen, self._familiarity)
+        return Calibration(self._calibrate(model, self._seen, self._cues, SEEN), self.unseen, self._familiarity)
 
     def _calibrate(
-        self, model: Predictor, cues: Int64, asked: Bools, purpose: int, hidden: Bools | None = None
+        self, model: Predictor, cues: Int64, mask: Bools, purpose: int, hidden: Bools | None = None
     ) -> ScoringWeights:
         vectors = self._shard.vectors
 
@@ -95,4 +95,4 @@ class Holdout:
         experienced = np.zeros(len(vectors), bool)
         experienced[self._shard.experience.states] = True
         known = Memories(vectors, keys, self._associations, experienced, self._shards.memories)
-        return fit_scoring_weights(known, cues, asked, self._shards.generator(purpose), hidden)
+        return fit_scoring_weights(known, cues, mask, self._shards.generator(purpose), hidden)

@@ -14,7 +14,7 @@ from pam_retriever.experience.cooccurrence import Associations, Experience, with
 from pam_retriever.model.losses import info_nce, multi_positive_info_nce
 from pam_retriever.model.predictor import Predictor
 from pam_retriever.training.config import FitConfig
-from pam_retriever.training.distributed import Together
+from pam_retriever.training.distributed import DistributedPredictor
 from pam_retriever.training.embedding_table import EmbeddingTable
 from pam_retriever.types import Bools, Float32, Int64
 
@@ -35,7 +35,7 @@ class Objective(Protocol):
     def batches(self, random: np.random.Generator) -> Iterator[Int64]:
         """Yields the batches of one pass."""
 
-    def loss(self, model: Predictor | Together, states: Tensor, batch: Int64, temperature: float) -> Tensor:
+    def loss(self, model: Predictor | DistributedPredictor, states: Tensor, batch: Int64, temperature: float) -> Tensor:
         """Returns the loss of ``batch``, with all M memories as ``states`` (M, d)."""
 
 
@@ -56,7 +56,7 @@ class InfoNCEObjective:
         for step in range(self.steps):  # the last, smaller batch is skipped until the next shuffle
             yield self._pairs[order[step * self._batch_size : (step + 1) * self._batch_size]]
 
-    def loss(self, model: Predictor | Together, states: Tensor, batch: Int64, temperature: float) -> Tensor:
+    def loss(self, model: Predictor | DistributedPredictor, states: Tensor, batch: Int64, temperature: float) -> Tensor:
         pairs = torch.from_numpy(batch).to(states.device)  # (B, 2)
         return info_nce(model(states[pairs[:, 0]]), states[pairs[:, 1]], temperature)
 
@@ -140,7 +140,7 @@ class JointObjective:
             if len(chosen):
                 yield np.unique(np.concatenate([self._experience.states[start:stop] for start, stop in chosen]))
 
-    def loss(self, model: Predictor | Together, states: Tensor, batch: Int64, temperature: float) -> Tensor:
+    def loss(self, model: Predictor | DistributedPredictor, states: Tensor, batch: Int64, temperature: float) -> Tensor:
         place = states.device
         pairs = within(self.associations, batch, self._lookup)
 

@@ -9,7 +9,7 @@ from pam_retriever.training.shards import PASS, Shards
 from pam_retriever.types import Int64
 
 
-class Turn(NamedTuple):
+class ScheduledShard(NamedTuple):
     """One shard at its turn.
 
     Attributes:
@@ -48,7 +48,7 @@ class Schedule:
         """The number of turns until the schedule stops, assuming that each pass has as many shards as the first."""
         return self._last * len(self._first_pass) + self._again
 
-    def after(self, done: int) -> Iterator[Turn]:
+    def after(self, done: int) -> Iterator[ScheduledShard]:
         """Yields the turns after the first ``done``."""
         number = 0
         for at in range(done if self._shards.whole else 0, self._last):
@@ -58,8 +58,8 @@ class Schedule:
             turns = self._passes * len(each) + self._again
             for place, blocks in enumerate(each):
                 if number >= done:
-                    yield Turn(at, blocks, not at, at * len(each) + place, turns)
+                    yield ScheduledShard(at, blocks, not at, at * len(each) + place, turns)
                 number += 1
         if self._again and number >= done:
             turns = len(self._first_pass)
-            yield Turn(0, self._first_pass[0], False, turns, turns + 1)
+            yield ScheduledShard(0, self._first_pass[0], False, turns, turns + 1)

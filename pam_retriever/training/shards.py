@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from pam_retriever.experience.cooccurrence import Experience
-from pam_retriever.store.growth import LearntTo
+from pam_retriever.store.growth import LearnedSteps
 from pam_retriever.store.readwrite import ReadWriteLock
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.types import Bools, Float32, Int64
@@ -70,7 +70,7 @@ class Shards(Protocol):
         """Returns the properties that must be the same in a checkpoint."""
 
 
-class InMemory:
+class InMemoryShards:
     """All experience as one shard.
 
     Args:
@@ -108,7 +108,7 @@ class InMemory:
         return {"steps": self.steps, "memories": self.memories}
 
 
-class Stored:
+class StoredShards:
     """The trajectories of an index, in blocks of neighbouring trajectories.
 
     Args:
@@ -117,7 +117,7 @@ class Stored:
         dim: d.
         size: largest number of steps in a shard; a longer trajectory is a separate shard.
         seed: the seed of all random numbers.
-        learnt_to: which trajectories are old; None if all are new. A pass takes as many old steps as new steps.
+        learned_steps: which trajectories are old; None if all are new. A pass takes as many old steps as new steps.
 
     Attributes:
         nothing_new: whether all trajectories are old.
@@ -134,7 +134,7 @@ class Stored:
         size: int,
         *,
         seed: int = 0,
-        learnt_to: LearntTo | None = None,
+        learned_steps: LearnedSteps | None = None,
     ) -> None:
         self._database, self._lock, self._dim, self._seed = database, lock, dim, seed
         with lock.shared():
@@ -144,8 +144,8 @@ class Stored:
             self.last_number = database.trajectories.last_number()
         self.trajectories = len(numbers)
         self.meetings = int(lengths.sum()) / max(self.experienced, 1)
-        self._learnt_to = learnt_to = learnt_to or LearntTo()
-        old = learnt_to.old(numbers)
+        self._learned_steps = learned_steps = learned_steps or LearnedSteps()
+        old = learned_steps.old(numbers)
         starts = _block_starts(lengths, old, size)
         last = np.append(starts[1:], len(numbers))[: len(starts)] - 1
         self._spans = np.stack([numbers[starts], numbers[last]], axis=1)  # (blocks, 2) first and last number
@@ -172,7 +172,7 @@ class Stored:
         there = np.isin(rows, stored)  # a memory may be deleted meanwhile
         states = np.searchsorted(stored, rows[there])
         steps = Experience(states, trajectory[there], position[there], salience[there])
-        return Shard(stored, vectors, steps, self._learnt_to.fresh(steps.trajectory, steps.position))
+        return Shard(stored, vectors, steps, self._learned_steps.fresh(steps.trajectory, steps.position))
 
     def generator(self, purpose: int, turn: int = 0) -> np.random.Generator:
         """Returns a generator for each purpose and turn."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from pam_retriever.errors import InvalidInput, TrainingDiverged
+from pam_retriever.errors import InvalidInput, TrainingDiverged, counted
 from pam_retriever.experience.cooccurrence import Associations, associate
 from pam_retriever.experience.weighting import weigh
 from pam_retriever.model.forward import PredictorConfig
@@ -23,7 +23,7 @@ from pam_retriever.store.bars import hidden
 from pam_retriever.training.checkpoint import CheckpointFile, Progress
 from pam_retriever.training.config import LARGEST_BATCH, FitConfig, TrainingRequest
 from pam_retriever.training.device import choose_device, uses_bfloat16
-from pam_retriever.training.distributed import Together, first_process, processes
+from pam_retriever.training.distributed import DistributedPredictor, first_process, processes
 from pam_retriever.training.embedding_table import EmbeddingTable
 from pam_retriever.training.holdout import ENDS, Holdout
 from pam_retriever.training.objectives import InfoNCEObjective, JointObjective, Objective
@@ -119,7 +119,9 @@ class Trainer:
         self._over = False
         calibration = None if start is None else start.calibration
         self._holdout = Holdout(first, self._associations, self._objective, config, shards, calibration)
-        self.acting: Predictor | Together = Together(self.model) if processes() > 1 else self.model
+        self.acting: Predictor | DistributedPredictor = (
+            DistributedPredictor(self.model) if processes() > 1 else self.model
+        )
         self._optimizer = AdamW(
             self.model.parameters(),
             lr=config.learning_rate,
@@ -283,7 +285,8 @@ class Trainer:
             "fit: a predictor %d wide learns %d memories on %s, %.1e FLOP",
             *(self.config.hidden, self._shards.experienced, self._device, flops),
         )
-        title = f"learning {self._shards.experienced:,} memories in {self._shards.trajectories:,} trajectories"
+        memories, trajectories = self._shards.experienced, self._shards.trajectories
+        title = f"learning {counted(memories, 'memory')} in {counted(trajectories, 'trajectory')}"
         done, disable = self._progress.step, hidden(self._request.progress)
         return tqdm(total=len(self._schedule) * a_shard, initial=done, desc=title, unit="step", disable=disable)
 

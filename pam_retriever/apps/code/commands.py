@@ -110,7 +110,7 @@ def _git(parsed: argparse.Namespace, model: ModelOf) -> None:
             lambda batches: tqdm(batches, desc="commits", unit="batch", disable=None),
         )
         print(f"{report}\n{index}")
-    print(f'Ask: pam-retriever recall {folder} "what is to be changed"')
+    print(f'Ask: pam-retriever recall {folder} "your change in words"')
 
 
 def _print(found: Sequence[FileHit], as_json: bool) -> None:

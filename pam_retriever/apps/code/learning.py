@@ -16,7 +16,7 @@ import numpy as np
 
 from pam_retriever.apps.code.repository import Change, Commit, Repository
 from pam_retriever.apps.code.texts import file_text, message_text
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.types import Float32, Metadata, Record, Trajectory
 from pam_retriever.validation import check_count
@@ -36,7 +36,7 @@ class Settings(TypedDict):
 
 
 @dataclass
-class Learnt:
+class LearningReport:
     """The report of a run.
 
     Attributes:
@@ -66,16 +66,19 @@ class Learnt:
 
     def __str__(self) -> str:
         files = (
-            f"{self.added:,} files added, {self.changed:,} changed, {self.renamed:,} renamed, {self.removed:,} removed"
+            f"{counted(self.added, 'file')} added, {self.changed:,} changed, {self.renamed:,} renamed, "
+            f"{self.removed:,} removed"
         )
         left = f"{self.giant:,} giant and {self.empty:,} empty ones left out"
-        rewritten = f"; the history was rewritten, {self.forgotten:,} commits forgotten" if self.rewritten else ""
+        rewritten = (
+            f"; the history was rewritten, {counted(self.forgotten, 'commit')} forgotten" if self.rewritten else ""
+        )
         shallow = "; the clone is shallow: older commits are not in it" if self.shallow else ""
-        return f"{self.commits:,} commits learnt, {left}; {files}; at {self.head[:12]}{rewritten}{shallow}"
+        return f"{counted(self.commits, 'commit')} learnt, {left}; {files}; at {self.head[:12]}{rewritten}{shallow}"
 
 
 @dataclass(frozen=True)
-class Lesson:
+class NewCommit:
     """A commit to store: its message, and the ids of the changed files."""
 
     id: str
@@ -84,7 +87,7 @@ class Lesson:
     used: list[str]
 
 
-Progress = Callable[[list[list[Lesson]]], Iterable[list[Lesson]]]
+Progress = Callable[[list[list[NewCommit]]], Iterable[list[NewCommit]]]
 
 
 def state_of(index: PredictiveAssociativeIndex) -> dict[str, object] | None:
@@ -100,7 +103,7 @@ def learn(
     revision: str = "HEAD",
     most_files: int = MOST_FILES,
     progress: Progress = iter,
-) -> Learnt:
+) -> LearningReport:
     """Updates an index to a revision of a repository; does not read known commits again.
 
     Args:
@@ -120,7 +123,7 @@ def learn(
             "The index has memories that are not files of a repository.", "a new index", "Pass a folder."
         )
     boundary = repository.boundary()
-    report = Learnt(repository.commit(revision), shallow=bool(boundary))
+    report = LearningReport(repository.commit(revision), shallow=bool(boundary))
     settings: Settings = {"most_files": check_count("most_files", most_files), "shallow": boundary}
     past = _past(repository, state, report.head, settings)
     report.rewritten = past.rewritten
@@ -175,7 +178,7 @@ def _learn(
     repository: Repository,
     past: _Past,
     settings: Settings,
-    report: Learnt,
+    report: LearningReport,
     progress: Progress,
 ) -> None:
     tip, since = report.head, past.since
@@ -196,14 +199,14 @@ def _learn(
         index.delete_trajectory(list(past.gone))
     if since is not None and since != past.files_at:  # an earlier run was interrupted
         there = {one.id for one in index.feedbacks({"kind": COMMIT})}
-    lessons = [one for one in _lessons(commits, files.ids, settings, report) if one.id not in there][::-1]
-    for batch in progress([lessons[at : at + BATCH] for at in range(0, len(lessons), BATCH)]):
+    new_commits = [one for one in _new_commits(commits, files.ids, settings, report) if one.id not in there][::-1]
+    for batch in progress([new_commits[at : at + BATCH] for at in range(0, len(new_commits), BATCH)]):
         store(index, batch, vectors)
         report.commits += len(batch)
     index.update(STATE, metadata={**record, "head": tip, "files_at": tip})
 
 
-def _forget(index: PredictiveAssociativeIndex, report: Learnt) -> dict[str, Float32]:
+def _forget(index: PredictiveAssociativeIndex, report: LearningReport) -> dict[str, Float32]:
     """Deletes the stored commits before the history is read again; returns the vectors of their messages."""
     vectors = {one.text: one.vector for one in index.feedbacks({"kind": COMMIT}) if one.text is not None}
     report.forgotten = index.delete_feedback(where={"kind": COMMIT})
@@ -241,13 +244,13 @@ class _Files:
         known = {str(record.metadata["path"]) for record in self._stored.values()}
         return [file.path for file in self._files if file.path not in known]
 
-    def store(self, state: dict[str, object], report: Learnt) -> None:
+    def store(self, state: dict[str, object], report: LearningReport) -> None:
         """Updates the memories to the files of the commit, and stores ``state`` in the same transaction."""
         unchanged, texts = self._read()
         now = {file.path: file for file in self._files if file.path in unchanged or file.path in texts}
         gone = set(self._stored) - {self.ids[path] for path in now if path in self.ids}
         self.ids = {path: self.ids.get(path) or self._new_id(path) for path in now}
-        about = f"The git repository {self._repository.path.resolve().name}, {len(now):,} files"
+        about = f"The git repository {self._repository.path.resolve().name}, {counted(len(now), 'file')}"
         rows: list[tuple[str, str, Metadata]] = [(STATE, about, state)]
         for path, text in texts.items():
             before, blob = self._stored.get(self.ids[path]), now[path].blob
@@ -286,7 +289,9 @@ class _Files:
         return id
 
 
-def _lessons(commits: list[Commit], ids: dict[str, str], settings: Settings, report: Learnt) -> Iterator[Lesson]:
+def _new_commits(
+    commits: list[Commit], ids: dict[str, str], settings: Settings, report: LearningReport
+) -> Iterator[NewCommit]:
     """Yields commits for the current files, the newest first. Renames since the commit map old paths to new ones."""
     today: dict[str, str] = {}  # path at the time -> current path
     for commit in commits:
@@ -304,27 +309,27 @@ def _lessons(commits: list[Commit], ids: dict[str, str], settings: Settings, rep
             report.empty += 1
         else:
             when = datetime.fromtimestamp(commit.time, timezone.utc) if 0 <= commit.time < LATEST else None
-            yield Lesson(commit.id, when, message, used)
+            yield NewCommit(commit.id, when, message, used)
 
 
-def store(index: PredictiveAssociativeIndex, lessons: list[Lesson], vectors: dict[str, Float32]) -> None:
+def store(index: PredictiveAssociativeIndex, new_commits: list[NewCommit], vectors: dict[str, Float32]) -> None:
     """Stores commits, experience first: if the feedback of a commit is stored, its experience is, too.
 
     Args:
         index: an index with an embedder.
-        lessons: commits in order of time.
+        new_commits: commits in order of time.
         vectors: vectors of messages that are already embedded.
     """
-    index.observe_many([Trajectory(ids=lesson.used, id=lesson.id) for lesson in lessons if len(lesson.used) > 1])
+    index.observe_many([Trajectory(ids=commit.used, id=commit.id) for commit in new_commits if len(commit.used) > 1])
     for known in (True, False):
-        some = [lesson for lesson in lessons if (lesson.message in vectors) == known]
+        some = [commit for commit in new_commits if (commit.message in vectors) == known]
         if some:
-            messages = [lesson.message for lesson in some]
+            messages = [commit.message for commit in some]
             index.feedback(
                 np.stack([vectors[message] for message in messages]) if known else messages,
-                [lesson.used for lesson in some],
+                [commit.used for commit in some],
                 text=messages if known else None,
                 metadata=[{"kind": COMMIT} for _ in some],
-                timestamp=[lesson.time for lesson in some],
-                id=[lesson.id for lesson in some],
+                timestamp=[commit.time for commit in some],
+                id=[commit.id for commit in some],
             )

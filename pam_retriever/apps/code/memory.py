@@ -125,14 +125,14 @@ class CodeMemory:
         for id, hits in zip(ids, self._index.recall_many(ids, k=depth, where=_files(None)), strict=True):
             shares = self._shares(id)
             recalled = {hit.id: hit.score for hit in hits} if shares.keys() - {id} else self._by_path(id, hits, depth)
-            for said in (recalled, shares):
-                for other, score in said.items():
+            for source in (recalled, shares):
+                for other, score in source.items():
                     scores[other] = scores.get(other, 0.0) + score / len(ids)
         ranked = sorted((id for id in scores if id not in ids), key=lambda id: -scores[id])[:count]
-        asked = {at for id in ids for at in self._changing.get(id, [])}
+        commits = {at for id in ids for at in self._changing.get(id, [])}
         found = []
         for id in ranked:
-            both = [at for at in self._changing.get(id, []) if at in asked]
+            both = [at for at in self._changing.get(id, []) if at in commits]
             found.append(self._hit(id, scores[id], both[::-1], None))
         return found
 
@@ -215,8 +215,8 @@ def _reason(commit: Feedback, likeness: float | None) -> Reason:
 
 def _share_of_words(question: str, messages: list[str]) -> Float32:
     """Returns the share (n,) of the question's words in each message, with more weight for rare words."""
-    asked = set(path_words(question).split())
-    has = np.array([[word in words for word in asked] for words in (set(path_words(m).split()) for m in messages)])
+    wanted = set(path_words(question).split())
+    has = np.array([[word in words for word in wanted] for words in (set(path_words(m).split()) for m in messages)])
     weights = np.log1p(len(messages) / (1 + has.sum(axis=0)))
     shares: Float32 = (has @ weights / max(float(weights.sum()), 1e-9)).astype(np.float32)
     return shares

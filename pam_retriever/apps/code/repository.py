@@ -220,12 +220,12 @@ class Repository:
 
     def _stream(self, *arguments: str) -> Iterator[bytes]:
         """Yields the output of git, split at NULs."""
-        with tempfile.TemporaryFile() as said:  # a full pipe without a reader would block git
+        with tempfile.TemporaryFile() as errors:  # a full pipe without a reader would block git
             with subprocess.Popen(  # noqa: S603 - as above
                 self._command(arguments),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=said,
+                stderr=errors,
                 env=_environment(),
             ) as git:
                 assert git.stdout is not None
@@ -234,11 +234,11 @@ class Repository:
                     *whole, rest = (rest + piece).split(b"\0")
                     yield from whole
             if git.returncode:
-                said.seek(0)
-                raise self._failed(said.read())
+                errors.seek(0)
+                raise self._failed(errors.read())
 
-    def _failed(self, said: bytes) -> PAMError:
-        words = said.decode("utf-8", "replace").strip().splitlines() or ["git failed"]
+    def _failed(self, errors: bytes) -> PAMError:
+        words = errors.decode("utf-8", "replace").strip().splitlines() or ["git failed"]
         if "not a git repository" in words[0]:
             return InvalidInput(f"{self.path} is no git repository.", "one", "Pass the folder that holds .git.")
         return RepositoryUnreadable(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from pam_retriever.errors import counted
 from pam_retriever.types import Hit, Record
 
 LONGEST = 2_000  # characters of a text in an answer; the resource of a memory has the whole text
@@ -54,7 +55,7 @@ class Recalled:
 
 
 @dataclass(frozen=True)
-class Happened:
+class MemoryDetails:
     """A memory, the steps around it, and its associates.
 
     Attributes:
@@ -91,7 +92,7 @@ class Sessions:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredMemory:
     """The id and the session of a stored memory or request."""
 
     id: str
@@ -176,17 +177,17 @@ def session_of(metadata: Mapping[str, object]) -> str | None:
 
 def reasons(hit: Hit) -> list[str]:
     """Returns the reasons for a hit, in words."""
-    said = [f"similar to the question ({hit.similarity:.2f})"] if hit.similarity >= 0.2 else []
+    reasons = [f"similar to the question ({hit.similarity:.2f})"] if hit.similarity >= 0.2 else []
     if hit.lexical:
-        said.append(f"has words of the question, or stands next to them ({hit.lexical:.2f})")
+        reasons.append(f"has words of the question, or stands next to them ({hit.lexical:.2f})")
     if hit.association and hit.association != hit.score:
-        said.append(f"associated with it ({hit.association:.2f})")
+        reasons.append(f"associated with it ({hit.association:.2f})")
     for one in (hit.evidence or ())[:MOST_REASONS]:
-        steps = f"{abs(one.offset)} step{'s' * (abs(one.offset) != 1)} {'after' if one.offset > 0 else 'before'}"
-        said.append(f"{steps} {one.cue_id!r} in session {one.trajectory!r}")
-    said += [str(time) for time in (hit.times or ())[:MOST_REASONS]]
-    said += [repr(mention) for mention in (hit.mentions or ())[:MOST_REASONS]]
-    return [shortened(one, 300)[0] for one in said]
+        steps = f"{counted(abs(one.offset), 'step')} {'after' if one.offset > 0 else 'before'}"
+        reasons.append(f"{steps} {one.cue_id!r} in session {one.trajectory!r}")
+    reasons += [str(time) for time in (hit.times or ())[:MOST_REASONS]]
+    reasons += [repr(mention) for mention in (hit.mentions or ())[:MOST_REASONS]]
+    return [shortened(one, 300)[0] for one in reasons]
 
 
 def shortened(text: str, limit: int) -> tuple[str, bool]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from pam_retriever.apps.code import CodeMemory, state_of
 from pam_retriever.embedding import Embedder
 from pam_retriever.embedding.text_models import TextModel
-from pam_retriever.errors import IndexLocked, InvalidInput, PAMError, ReadOnlyIndex
+from pam_retriever.errors import IndexLocked, InvalidInput, PAMError, ReadOnlyIndex, counted
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.types import Float32
 
@@ -23,7 +23,7 @@ FIT_SECONDS = 4.0  # seconds of a training: other processes wait for it, at most
 log = logging.getLogger(__name__)
 
 
-class OneAtATime:
+class LockedModel:
     """A model that one thread at a time may call, because tokenizers are not thread-safe.
 
     It caches the last text of each kind. So a text can be embedded before a write, while other processes need not wait.
@@ -78,7 +78,7 @@ class SharedFolder:
         wait: float = WAIT,
         fit_after: int | None = FIT_AFTER,
     ) -> None:
-        self.path, self.read_only, self.model = path, read_only, OneAtATime(model)
+        self.path, self.read_only, self.model = path, read_only, LockedModel(model)
         self._wait, self._fit_after = wait, fit_after
         self._opening, self._writing = threading.Lock(), threading.Lock()
         self._reader: PredictiveAssociativeIndex | None = None
@@ -167,7 +167,9 @@ class SharedFolder:
 
             with self.writing() as index:
                 report = index.fit(time_budget=FIT_SECONDS, progress=False)
-            self.last_fit = f"{report.memories} memories, {report.requests} requests, {report.seconds:.1f} s"
+            self.last_fit = (
+                f"{counted(report.memories, 'memory')}, {counted(report.requests, 'request')}, {report.seconds:.1f} s"
+            )
         except PAMError as error:  # tried again after more experience
             log.warning("fit: %s", error)
             self.last_fit = f"failed: {error}"

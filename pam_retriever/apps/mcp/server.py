@@ -24,12 +24,12 @@ from pam_retriever.__about__ import __version__
 from pam_retriever.apps.mcp.answers import (
     NOTICE,
     Forgotten,
-    Happened,
+    MemoryDetails,
     Recalled,
     RelatedFiles,
     Sessions,
     Status,
-    Stored,
+    StoredMemory,
     shortened,
 )
 from pam_retriever.apps.mcp.folder import SharedFolder
@@ -181,7 +181,7 @@ def _tools(memories: Tools, folder: SharedFolder, code: bool) -> list[Tool]:
 def _tool(function: Callable[..., object], folder: SharedFolder, kind: Literal["ask", "add", "delete"]) -> Tool:
     name = function.__name__
     tool = Tool.from_function(
-        _told(function, folder),
+        _with_tool_errors(function, folder),
         name=name,
         description=DESCRIPTIONS[name],
         annotations=ToolAnnotations(
@@ -195,7 +195,7 @@ def _tool(function: Callable[..., object], folder: SharedFolder, kind: Literal["
     return tool
 
 
-def _told(function: Callable[P, R], folder: SharedFolder) -> Callable[P, R]:
+def _with_tool_errors(function: Callable[P, R], folder: SharedFolder) -> Callable[P, R]:
     """Turns errors of the library into tool errors, which a model can read and act on."""
 
     @wraps(function)
@@ -216,13 +216,13 @@ class _Offered:
     def __init__(self, memories: Tools) -> None:
         self._memories = memories
 
-    def remember(self, text: Text, session: SessionName = "", metadata: Filter | None = None) -> Stored:
+    def remember(self, text: Text, session: SessionName = "", metadata: Filter | None = None) -> StoredMemory:
         return self._memories.remember(text, session, metadata)
 
     def recall(self, question: Question, k: Count = 10, filter: Filter | None = None) -> Recalled:
         return self._memories.recall(question, k, filter)
 
-    def what_happened_with(self, id: Id, k: Count = 10, direction: Way = None) -> Happened:
+    def what_happened_with(self, id: Id, k: Count = 10, direction: Way = None) -> MemoryDetails:
         return self._memories.what_happened_with(id, k, direction)
 
     def feedback(
@@ -230,7 +230,7 @@ class _Offered:
         question: Question,
         used: Annotated[list[Id], Field(min_length=1, max_length=MOST_IDS)],
         unused: Ids = [],  # noqa: B006
-    ) -> Stored:
+    ) -> StoredMemory:
         return self._memories.feedback(question, used, unused)
 
     def sessions(self, limit: Count = 20, offset: Offset = 0) -> Sessions:

@@ -11,23 +11,23 @@ from pam_retriever.apps.mcp.answers import (
     LONGEST_RESOURCE,
     NOTICE,
     Forgotten,
-    Happened,
     Json,
     Memory,
+    MemoryDetails,
     Recalled,
     RelatedFile,
     RelatedFiles,
     Session,
     Sessions,
     Status,
-    Stored,
+    StoredMemory,
     memory,
     reasons,
     session_of,
     shortened,
 )
 from pam_retriever.apps.mcp.folder import SharedFolder
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.types import Direction, Record
 
@@ -49,7 +49,7 @@ class Tools:
     def __init__(self, folder: SharedFolder, session: str) -> None:
         self._folder, self._session = folder, session
 
-    def remember(self, text: str, session: str = "", metadata: Mapping[str, object] | None = None) -> Stored:
+    def remember(self, text: str, session: str = "", metadata: Mapping[str, object] | None = None) -> StoredMemory:
         """Stores a memory as the next step of a session."""
         name = session or self._session
         given = dict(metadata or {})
@@ -70,7 +70,7 @@ class Tools:
                 then = datetime.fromtimestamp(last, timezone.utc)
                 id = index.append(name, text=text, metadata=given, timestamp=then)
         self._folder.wrote(1)
-        return Stored(id, name)
+        return StoredMemory(id, name)
 
     def recall(self, question: str, k: int = 10, filter: Mapping[str, object] | None = None) -> Recalled:
         """Returns memories that answer a question."""
@@ -79,7 +79,7 @@ class Tools:
         served = _served(index, {hit.id for hit in hits})
         return Recalled(NOTICE, tuple(memory(hit, hit.score, [*served.get(hit.id, ()), *reasons(hit)]) for hit in hits))
 
-    def what_happened_with(self, id: str, k: int = 10, direction: Direction | None = None) -> Happened:
+    def what_happened_with(self, id: str, k: int = 10, direction: Direction | None = None) -> MemoryDetails:
         """Returns the steps around a memory, and its associates, in one direction or both."""
         index = self._folder.reader()
         _check_known(index, [id])
@@ -88,7 +88,7 @@ class Tools:
         hits = index.recall(id, k=k, where=_memories(index, None), explain=True, direction=direction)
         near = {one.id for one in (*before, *after)}
         associated = tuple(memory(hit, hit.score, reasons(hit)) for hit in hits if hit.id not in near)
-        return Happened(NOTICE, memory(record), before, after, associated)
+        return MemoryDetails(NOTICE, memory(record), before, after, associated)
 
     def _around(
         self, index: PredictiveAssociativeIndex, record: Record
@@ -104,14 +104,14 @@ class Tools:
                 return tuple(found[id] for id in before if id in found), tuple(found[id] for id in after if id in found)
         return (), ()
 
-    def feedback(self, question: str, used: Sequence[str], unused: Sequence[str] = ()) -> Stored:
+    def feedback(self, question: str, used: Sequence[str], unused: Sequence[str] = ()) -> StoredMemory:
         """Stores the memories that served a question."""
         self._folder.model.encode_query([question])
         with self._folder.writing() as index:
             _check_known(index, [*used, *unused])
             id = index.feedback(question, list(used), unused=list(unused), timestamp=datetime.now(timezone.utc))
         self._folder.wrote(1)
-        return Stored(id, None)
+        return StoredMemory(id, None)
 
     def sessions(self, limit: int = 20, offset: int = 0) -> Sessions:
         """Returns sessions, the newest first."""
@@ -144,7 +144,7 @@ class Tools:
                 return Forgotten(NOTICE, 0, count, count or None, examples)
             if confirm != count:
                 raise InvalidInput(
-                    f"Got confirm={confirm}; {count} memories would be forgotten.",
+                    f"Got confirm={confirm}; it would forget {counted(count, 'memory')}.",
                     "the number that would be forgotten",
                     f"Call again with confirm={count} if that is right.",
                 )
@@ -205,8 +205,11 @@ def _served(index: PredictiveAssociativeIndex, ids: set[str]) -> dict[str, list[
         for id, weight in one.used.items():
             if weight > 0 and id in ids:
                 found.setdefault(id, []).append(one.text or "a question")
-    said = {id: shortened(texts[-1], SHOWN)[0] for id, texts in found.items()}
-    return {id: [f"served {len(texts)} past questions, the last one {said[id]!r}"] for id, texts in found.items()}
+    summaries = {id: shortened(texts[-1], SHOWN)[0] for id, texts in found.items()}
+    return {
+        id: [f"served {counted(len(texts), 'past question')}, the last one {summaries[id]!r}"]
+        for id, texts in found.items()
+    }
 
 
 def _file(hit: FileHit) -> RelatedFile:

@@ -107,11 +107,11 @@ class MilvusDatabase(EngineDatabase):
     def _begin(self, state: State) -> None:
         self.began(state)
         if self.calls.state.since:  # a call failed: its writes are valid from now on
-            self.kept.follow(state.version - 1)
+            self.local_copy.follow(state.version - 1)
 
     def _mend(self) -> None:
         if self.calls.state.since:
-            self.kept.forget(np.setdiff1d(self.kept.memories, self.memories.rows()))
+            self.local_copy.forget(np.setdiff1d(self.local_copy.memories, self.memories.rows()))
 
     def associative(self, generation: int, width: int) -> MilvusKeys:
         name = self.stored.collection(generation)

@@ -1,4 +1,4 @@
-"""Documents in Milvus, in parts that fit into one string: see ``engines.kept.Documents``."""
+"""Documents in Milvus, in parts that fit into one string: see ``engines.local_copy.Documents``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from pymilvus import DataType
 
-from pam_retriever.engines.kept import Document
+from pam_retriever.engines.local_copy import Document
 from pam_retriever.engines.milvus.calls import Calls
 from pam_retriever.engines.milvus.client import AT_ONCE, listed
 from pam_retriever.engines.milvus.settings import PARTS, POINT, in_parts

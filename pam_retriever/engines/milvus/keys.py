@@ -110,7 +110,7 @@ class MilvusKeys:
         most = min(4 * k, MOST)
         while k <= most:
             answers = [self._ask(queries, most, allowed.expression, allowed)]
-            if all(len(kept) >= k or asked < most for kept, asked in answers[0]):
+            if all(len(kept) >= k or limit < most for kept, limit in answers[0]):
                 return _filled(answers, len(queries), k)
             if most == MOST:
                 break
@@ -123,10 +123,10 @@ class MilvusKeys:
         """Returns for each query (row, score) of the selected memories, best first, and the number of Milvus's hits."""
         length = np.linalg.norm(queries, axis=1)
         cosine = self._field == "vector"
-        asked = np.where(length[:, None] > 0, queries, 1).astype(np.float32) if cosine else queries
+        vectors = np.where(length[:, None] > 0, queries, 1).astype(np.float32) if cosine else queries
         name, answers = self._collection(), []
         for start in range(0, len(queries), AT_ONCE):
-            some = asked[start : start + AT_ONCE]
+            some = vectors[start : start + AT_ONCE]
             found = self._milvus.run(
                 lambda client, some=some: client.search(  # type: ignore[misc]
                     name,

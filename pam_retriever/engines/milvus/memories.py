@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from pymilvus import DataType
 
-from pam_retriever.engines.kept import Kept
+from pam_retriever.engines.local_copy import LocalCopy
 from pam_retriever.engines.milvus.calls import Calls
 from pam_retriever.engines.milvus.client import MAX_BYTES, text
 from pam_retriever.engines.milvus.filters import EXACT, MOST_TAGS, NAME, tags_of
@@ -40,14 +40,14 @@ class MilvusMemories:
         dim: length of the vectors.
 
     Attributes:
-        kept: feedback, times and mentions of the memories; the database sets it.
+        local_copy: feedback, times and mentions of the memories; the database sets it.
         changes: number of writes by this process, also in failed transactions.
     """
 
     def __init__(self, calls: Calls, dim: int) -> None:
         self._calls, self._milvus, self._dim = calls, calls.connection, dim
         self._postings = Postings(self)
-        self.kept: Kept
+        self.local_copy: LocalCopy
         self.changes = 0
 
     def collection(self, generation: int | None = None) -> str:
@@ -117,7 +117,7 @@ class MilvusMemories:
         ]
         keys = None if associations is None else make_keys(new.vectors, associations)
         self.put(self.collection(), entities, new.vectors, keys)
-        self.kept.written(rows, state.version)
+        self.local_copy.written(rows, state.version)
         self.changes += 1
         return rows
 
@@ -133,7 +133,7 @@ class MilvusMemories:
         """Removes memories by row; their steps are ignored from then on."""
         state = self._calls.state
         state.texts = state.logged_from = state.version
-        self.kept.forget(rows)
+        self.local_copy.forget(rows)
         self.changes += 1
         found = self._milvus.get(self.collection(), rows.tolist(), ["row"])
         state.memories -= len(found)
@@ -151,7 +151,7 @@ class MilvusMemories:
         return self._records(sorted(found, key=lambda one: int(one["row"])))
 
     def _records(self, found: list[dict[str, Any]]) -> list[Record]:
-        return self.kept.records(
+        return self.local_copy.records(
             (one["row"], one["id"], np.array(one["vector"], np.float32), one["text"], one["metadata"]) for one in found
         )
 
@@ -171,7 +171,7 @@ class MilvusMemories:
 
     def rows_where(self, where: Mapping[str, object]) -> MilvusSelected:
         """Returns the rows whose metadata satisfy a filter, as a selection that is evaluated when it is used."""
-        return MilvusSelected(self._milvus, self.collection(), self.kept.condition(where))
+        return MilvusSelected(self._milvus, self.collection(), self.local_copy.condition(where))
 
     def all_vectors(self, dim: int) -> tuple[Int64, Float32]:
         del dim

@@ -16,7 +16,7 @@ from pam_retriever.engines.milvus.memories import MilvusMemories, check_contents
 from pam_retriever.engines.milvus.settings import POINT
 from pam_retriever.engines.words import grouped
 from pam_retriever.store.connection import Connection
-from pam_retriever.store.database import End, Grouped, Step, Steps
+from pam_retriever.store.database import Grouped, Step, Steps, TrajectoryEnd
 from pam_retriever.store.listing import to_steps
 from pam_retriever.store.trajectories import SQLiteTrajectories
 from pam_retriever.types import Int64
@@ -147,13 +147,13 @@ class MilvusTrajectories(SQLiteTrajectories):
 
     # ---- reading, one by one
 
-    def end(self, id: str) -> End | None:
+    def end(self, id: str) -> TrajectoryEnd | None:
         found = self._steps_of(f"id == {quoted(id)}", self._calls.committed)
         if found is None:
             return None
         number, steps = found
         times = [step.timestamp for _, step in steps if step.timestamp is not None]
-        return End(number, steps[-1][0] + 1 if steps else 0, max(times, default=None))
+        return TrajectoryEnd(number, steps[-1][0] + 1 if steps else 0, max(times, default=None))
 
     def end_of(self, number: int) -> int:
         found = self._steps_of(f"number == {number}", self._calls.state.version)

@@ -108,27 +108,27 @@ class PostgresKeys:
         rows = np.full((len(queries), most), -1, np.int64)
         if not most:
             return scores, rows
-        asked = np.arange(len(queries))
+        unfilled = np.arange(len(queries))
         if 2 * k <= MAX_EF_SEARCH:
-            counts = self._look_up(queries, asked, most, allowed, scores, rows, exact=False)
-            asked = asked[counts < most]
-        if len(asked):
-            self._look_up(queries, asked, most, allowed, scores, rows, exact=True)
+            counts = self._look_up(queries, unfilled, most, allowed, scores, rows, exact=False)
+            unfilled = unfilled[counts < most]
+        if len(unfilled):
+            self._look_up(queries, unfilled, most, allowed, scores, rows, exact=True)
         filled = int((rows >= 0).sum(axis=1).max(initial=0))
         return scores[:, :filled], rows[:, :filled]
 
     def _look_up(
         self,
         queries: Float32,
-        asked: Int64,
+        unfilled: Int64,
         k: int,
         allowed: Rows | None,
         scores: Float32,
         rows: Int64,
         exact: bool,
     ) -> Int64:
-        """Fills in the answers of the queries ``asked``; returns the number of answers of each."""
-        column, chosen = self._column, queries[asked]
+        """Fills in the answers of the queries ``unfilled``; returns the number of answers of each."""
+        column, chosen = self._column, queries[unfilled]
         length = np.linalg.norm(chosen, axis=1)
         if column.cosine:  # the cosine with a zero vector is undefined, but its inner product is 0
             chosen = np.where(length[:, None] > 0, chosen, 1)
@@ -143,16 +143,16 @@ class PostgresKeys:
             f"ORDER BY ({column.name} {operator} query){' + 0' if exact else ''} LIMIT %s) AS nearest",
             [pack(chosen), *parameters, k],
         )
-        counts = np.zeros(len(asked), np.int64)
+        counts = np.zeros(len(unfilled), np.int64)
         if found:
             at, row, value = (np.array(values) for values in zip(*found, strict=True))
             at = at.astype(np.int64) - 1
             order = np.lexsort((-value, at))
             at, row, value = at[order], row[order], value[order]
-            counts = np.bincount(at, minlength=len(asked))
+            counts = np.bincount(at, minlength=len(unfilled))
             place = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
-            rows[asked[at], place] = row
-            scores[asked[at], place] = value * length[at] if column.cosine else value
+            rows[unfilled[at], place] = row
+            scores[unfilled[at], place] = value * length[at] if column.cosine else value
         return counts
 
 

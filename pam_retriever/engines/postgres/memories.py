@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from pam_retriever.engines.kept import Kept
+from pam_retriever.engines.local_copy import LocalCopy
 from pam_retriever.engines.postgres.connection import Connections
 from pam_retriever.engines.postgres.filters import PostgresCompiler
 from pam_retriever.engines.postgres.keys import Selected
@@ -30,13 +30,13 @@ class PostgresMemories:
         dim: length of the vectors.
 
     Attributes:
-        kept: feedback, times and mentions of the memories; the database sets it.
+        local_copy: feedback, times and mentions of the memories; the database sets it.
     """
 
     def __init__(self, database: Connections, dim: int) -> None:
         self._database, self._dim = database, dim
         self._count_words = WordCounter()
-        self.kept: Kept
+        self.local_copy: LocalCopy
 
     def __len__(self) -> int:
         return self._database.state.memories
@@ -58,8 +58,8 @@ class PostgresMemories:
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
         # no stored id has a NUL, and PostgreSQL refuses it in any text
-        asked = [id for id in ids if "\x00" not in id]
-        return dict(self._database.fetch("SELECT id, row FROM memories WHERE id = ANY(%s::text[])", [asked]))
+        storable = [id for id in ids if "\x00" not in id]
+        return dict(self._database.fetch("SELECT id, row FROM memories WHERE id = ANY(%s::text[])", [storable]))
 
     # ---- writing
 
@@ -81,7 +81,7 @@ class PostgresMemories:
         self._database.copy("words", ("text", "bool", "int8", "int4"), self._count_words(listed, *contents))
         if state.generation and associations is not None:
             self.set_keys(state.generation, rows, make_keys(new.vectors, associations))
-        self.kept.written(rows, state.version)
+        self.local_copy.written(rows, state.version)
         return rows
 
     def set_keys(self, generation: int, rows: Int64, keys: Float32) -> None:
@@ -95,7 +95,7 @@ class PostgresMemories:
     def remove(self, rows: Int64) -> None:
         state, listed = self._database.state, rows.tolist()
         state.texts = state.version
-        self.kept.forget(rows)
+        self.local_copy.forget(rows)
         tables = ["words", *([f"keys_{state.generation}"] if state.generation else [])]
         for table in tables:
             self._database.fetch(f"DELETE FROM {table} WHERE row = ANY(%s::bigint[])", [listed])
@@ -108,9 +108,9 @@ class PostgresMemories:
     # ---- reading
 
     def records(self, ids: Sequence[str]) -> dict[str, Record]:
-        asked = [id for id in ids if "\x00" not in id]
+        storable = [id for id in ids if "\x00" not in id]
         found = self._database.fetch(
-            "SELECT row, id, vector, text, metadata FROM memories WHERE id = ANY(%s::text[])", [asked]
+            "SELECT row, id, vector, text, metadata FROM memories WHERE id = ANY(%s::text[])", [storable]
         )
         return {record.id: record for record in self._records(found)}
 
@@ -124,7 +124,7 @@ class PostgresMemories:
         return self._records(found)
 
     def _records(self, found: list[tuple[int, str, bytes, str | None, str]]) -> list[Record]:
-        return self.kept.records(
+        return self.local_copy.records(
             (row, id, unpack([vector], self._dim)[0], text, metadata) for row, id, vector, text, metadata in found
         )
 
@@ -136,7 +136,7 @@ class PostgresMemories:
 
     def rows_where(self, where: Mapping[str, object]) -> Selected:
         """Returns the rows whose metadata satisfy a filter, as a selection that is evaluated when it is used."""
-        return Selected(self._database, *PostgresCompiler().compile(self.kept.condition(where)))
+        return Selected(self._database, *PostgresCompiler().compile(self.local_copy.condition(where)))
 
     def all_vectors(self, dim: int) -> tuple[Int64, Float32]:
         found = self._database.fetch("SELECT row, vector FROM memories ORDER BY row")

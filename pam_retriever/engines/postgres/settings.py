@@ -1,10 +1,10 @@
-"""Settings and weights, and the documents of ``engines.kept``, in PostgreSQL."""
+"""Settings and weights, and the documents of ``engines.local_copy``, in PostgreSQL."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pam_retriever.engines.kept import Document
+from pam_retriever.engines.local_copy import Document
 from pam_retriever.engines.postgres.connection import Connections
 from pam_retriever.filters.stored import to_json
 from pam_retriever.store.columns import from_json
@@ -49,7 +49,7 @@ class PostgresSettings:
 
 
 class PostgresDocuments:
-    """Documents in their own table; see ``engines.kept.Documents``.
+    """Documents in their own table; see ``engines.local_copy.Documents``.
 
     Args:
         database: the connections to the database.

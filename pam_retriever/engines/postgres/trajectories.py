@@ -10,7 +10,7 @@ import numpy as np
 from pam_retriever.engines.postgres.connection import Connections
 from pam_retriever.engines.postgres.memories import PostgresMemories, check_contents
 from pam_retriever.engines.words import grouped
-from pam_retriever.store.database import End, Grouped, Step, Steps
+from pam_retriever.store.database import Grouped, Step, Steps, TrajectoryEnd
 from pam_retriever.store.listing import Listed, to_meetings, to_records, to_steps
 from pam_retriever.types import Evidence, Int64, Times, TrajectoryRecord
 
@@ -81,13 +81,13 @@ class PostgresTrajectories:
 
     # ---- reading, one by one
 
-    def end(self, id: str) -> End | None:
+    def end(self, id: str) -> TrajectoryEnd | None:
         found = self._database.fetch(
             "SELECT t.trajectory, coalesce(max(position), -1) + 1, max(timestamp) FROM trajectories AS t "
             "LEFT JOIN steps USING (trajectory) WHERE id = %s GROUP BY t.trajectory",
             [id],
         )
-        return End(*found[0]) if found else None
+        return TrajectoryEnd(*found[0]) if found else None
 
     def end_of(self, number: int) -> int:
         last: int = self._database.fetch(

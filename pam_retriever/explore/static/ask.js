@@ -1,7 +1,7 @@
 // Ask: what looks like a question, and what happened with it.
 
 import { file, post } from "./api.js";
-import { count, el, isolated, number, percent, problem, say, show, words } from "./dom.js";
+import { count, counted, el, isolated, number, percent, problem, say, show, words } from "./dom.js";
 import { go, link } from "./main.js";
 import { timeline } from "./when.js";
 import { why } from "./why.js";
@@ -106,7 +106,7 @@ async function answerNow() {
     answer.dataset.seconds = JSON.stringify({ ...found.seconds, page: (performance.now() - began) / 1000 });
     switches(sources, found.sources, without);
     show(answer, columns(found, asked, mine.health));
-    say(`${found.looks.length} hits look like it, ${found.happened.length} happened with it.`);
+    say(`${counted(found.looks.length, "hit")} by similarity, ${found.happened.length} by association.`);
   } catch (error) {
     if (error.name === "AbortError") return;
     show(sources);

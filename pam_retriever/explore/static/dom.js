@@ -26,6 +26,8 @@ export function show(place, ...children) {
 export const number = (value, digits = 3) => (value === null || value === undefined ? "" : value.toFixed(digits));
 export const percent = (value) => `${Math.round(100 * value)} %`;
 export const count = (value) => value.toLocaleString("en");
+/** Returns a number with its noun: "1 memory", "2,000 memories". */
+export const counted = (value, noun) => `${count(value)} ${value === 1 ? noun : noun.replace(/y$/, "ie") + "s"}`;
 
 export function date(seconds) {
   // numbers of a unit of one's own are shown as they are; seconds since 1970 as dates

@@ -1,7 +1,7 @@
 // The neighbourhood of a memory: nodes by similarity, edges exact, named or predicted.
 
 import { post } from "./api.js";
-import { el, problem, say, show } from "./dom.js";
+import { counted, el, problem, say, show } from "./dom.js";
 import { go } from "./main.js";
 
 const longest = () => (innerWidth < 600 ? 14 : 24); // characters of a name beside its node
@@ -26,7 +26,7 @@ export async function graph(place, cue, hops) {
     el("details", {}, el("summary", { class: "faint" }, "As a list"), el("ul", {}, found.edges.map((edge) =>
       el("li", { dir: "auto" }, `${drawing.name(edge.from)} – ${drawing.name(edge.to)}: ${edge.score.toFixed(3)}, ${reason(edge)}`)))));
   drawing.lay();
-  say(`${found.nodes.length} memories, ${found.edges.length} edges.`);
+  say(`${counted(found.nodes.length, "memory")}, ${counted(found.edges.length, "edge")}.`);
   const watch = new ResizeObserver(() => drawing.lay());
   watch.observe(drawing.svg);
   return () => watch.disconnect();
@@ -46,7 +46,7 @@ class Drawing {
     this.view = { x: 0, y: 0, scale: 1 };
     this.lines = this.edges.map((edge) => el("line", { class: kind(edge) }, el("title", {}, reason(edge))));
     this.dots = this.nodes.map((node) => this.dot(node));
-    this.svg = el("svg", { class: "graph", tabindex: 0, role: "group", "aria-label": `Neighbourhood: ${this.nodes.length} memories` }, el("g", {}, this.lines, this.dots));
+    this.svg = el("svg", { class: "graph", tabindex: 0, role: "group", "aria-label": `Neighbourhood: ${counted(this.nodes.length, "memory")}` }, el("g", {}, this.lines, this.dots));
     this.listen();
   }
 

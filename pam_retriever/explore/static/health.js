@@ -1,7 +1,7 @@
 // Health: what the index holds, what the last fit said, what it has yet to learn, and whether it is sound.
 
 import { post } from "./api.js";
-import { count, el, number, percent, problem, show } from "./dom.js";
+import { count, counted, el, number, percent, problem, show } from "./dom.js";
 
 export async function draw(place, parameters, health) {
   const fit = health.fit;
@@ -25,13 +25,13 @@ function facts(health) {
 
 function unlearnt(health) {
   const waiting = [];
-  if (health.new_trajectories) waiting.push(`${count(health.new_trajectories)} sessions are new or have grown`);
+  if (health.new_trajectories) waiting.push(`${counted(health.new_trajectories, "session")} came or grew`);
   const requests = (health.requests ?? 0) - (health.fit?.requests ?? 0);
-  if (requests > 0) waiting.push(`${count(requests)} past requests came`);
+  if (requests > 0) waiting.push(`${counted(requests, "past request")} came`);
   const alone = health.memories - health.experienced;
   const text = waiting.length ? `Since the last fit ${waiting.join(" and ")}.` : "All that was experienced is learnt.";
   return el("div", { class: "card" }, el("h2", {}, "Not yet learnt"), el("p", {}, text),
-    alone > 0 && el("p", { class: "faint" }, `${count(alone)} memories were never part of a session: they are recalled by what they look like.`));
+    alone > 0 && el("p", { class: "faint" }, `Without any session: ${counted(alone, "memory")}. Similarity, words and names find such a memory.`));
 }
 
 function check(health) {
@@ -53,7 +53,7 @@ function check(health) {
 
 function fitted(fit) {
   const when = fit.finished ? `${fit.finished.slice(0, 16).replace("T", " ")} UTC` : "at an unknown time";
-  const learnt = `${count(fit.trajectories)} sessions, ${count(fit.associations)} associations, ${count(fit.requests)} past requests`;
+  const learnt = `${counted(fit.trajectories, "session")}, ${counted(fit.associations, "association")}, ${counted(fit.requests, "past request")}`;
   return `${when} · ${learnt} · ${number(fit.seconds, 1)} s on ${fit.device} · stopped by ${fit.stopped_by}`;
 }
 

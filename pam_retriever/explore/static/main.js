@@ -1,7 +1,7 @@
 // The page: which view the address names, and what the index can do.
 
 import { get, post } from "./api.js";
-import { count, el, problem, say, show } from "./dom.js";
+import { counted, el, problem, say, show } from "./dom.js";
 import * as ask from "./ask.js";
 import * as health from "./health.js";
 import * as map from "./map.js";
@@ -45,7 +45,7 @@ async function draw() {
   try {
     state.health ??= await get("health");
     const { memories, version } = state.health;
-    show(document.getElementById("place"), `${count(memories)} memories`, el("span", { class: "wide" }, ` · ${version}`));
+    show(document.getElementById("place"), counted(memories, "memory"), el("span", { class: "wide" }, ` · ${version}`));
     shown.leave = await VIEWS[name].draw(place, parameters, state.health);
   } catch (error) {
     show(place, problem(error.message));

@@ -1,7 +1,7 @@
 // All memories in the plane: a canvas of up to 100,000 points, drawn pixel by pixel.
 
 import { bytes, get } from "./api.js";
-import { count, el, percent, problem, say, show } from "./dom.js";
+import { count, counted, el, percent, problem, say, show } from "./dom.js";
 import { go } from "./main.js";
 
 const SOME = ["#2f5fd0", "#d97a1e", "#2a9d74", "#b8478f", "#7a5cc9", "#8a6d1f", "#2b93b8", "#c0443c", "#6b7a3a", "#c26bd6"];
@@ -32,10 +32,10 @@ export async function plane(place, by, method, { fields, umap }) {
   cloud.draw();
   canvas.dataset.drawn = String((performance.now() - began) / 1000);
   const { total, count: shown, explained } = picture.head;
-  about.textContent = `${shown < total ? `${count(shown)} of ${count(total)}` : count(total)} memories${explained[0] ? ` · two axes with ${percent(explained[0] + explained[1])} of the variance` : ""} · drag, zoom, click`;
-  canvas.setAttribute("aria-label", `${count(shown)} memories in the plane. Arrow keys move, + and − zoom.`);
+  about.textContent = `${shown < total ? `${count(shown)} of ` : ""}${counted(total, "memory")}${explained[0] ? ` · two axes with ${percent(explained[0] + explained[1])} of the variance` : ""} · drag, zoom, click`;
+  canvas.setAttribute("aria-label", `${counted(shown, "memory")} in the plane. Arrow keys move, + and − zoom.`);
   show(legend, said(picture.head.legend));
-  say(`${count(shown)} memories drawn.`);
+  say(`${counted(shown, "memory")} drawn.`);
   const watch = new ResizeObserver(() => { cloud.size(); cloud.draw(); });
   watch.observe(canvas);
   return () => watch.disconnect();

@@ -1,7 +1,7 @@
 // Sessions: the list, a search in it, and one of them, step by step.
 
 import { get } from "./api.js";
-import { count, date, el, isolated, number, percent, problem, say, show, words } from "./dom.js";
+import { count, counted, date, el, isolated, number, percent, problem, say, show, words } from "./dom.js";
 import { go, link } from "./main.js";
 
 let view = null;
@@ -29,7 +29,7 @@ async function all(q, offset) {
     el("div", { class: "line" }, field, el("button", { class: "main", type: "submit" }, "Search")));
   const rows = found.sessions.map((session) => el("li", {}, el("a", { class: "card", href: link("sessions", { id: session.id }) },
     el("span", {}, isolated(session.id)),
-    el("span", { class: "small faint" }, [`${count(session.length)} steps`, session.times && `${date(session.times[0])} to ${date(session.times[1])}`].filter(Boolean).join(" · ")),
+    el("span", { class: "small faint" }, [counted(session.length, "step"), session.times && `${date(session.times[0])} to ${date(session.times[1])}`].filter(Boolean).join(" · ")),
     session.begins && el("span", { class: "one text short", dir: "auto" }, session.begins))));
   show(view.place,
     el("h1", {}, "Sessions"), form,
@@ -56,7 +56,7 @@ async function one(id, at) {
   show(view.place,
     el("p", {}, el("a", { href: "#sessions" }, "All sessions")),
     el("h1", { class: "id" }, isolated(id)),
-    el("p", { class: "faint" }, `${count(session.length)} steps`, session.deleted > 0 && `, ${count(session.deleted)} more were deleted`,
+    el("p", { class: "faint" }, counted(session.length, "step"), session.deleted > 0 && `, ${count(session.deleted)} more were deleted`,
       session.steps.some((one) => one.surprise !== null) ? " · the bar says how unexpected a step was" : " · surprise is known after a fit"),
     el("p", { class: "row" }, el("button", { type: "button", onclick: () => move(-1) }, "Step back"), el("button", { type: "button", onclick: () => move(1) }, "Step on"), el("span", { class: "number faint", id: "at" })),
     steps,

@@ -1,7 +1,7 @@
 // When: how many memories there were over time, and a stretch of it that hits must lie in.
 
 import { get } from "./api.js";
-import { count, date, el, say, show } from "./dom.js";
+import { counted, date, el, say, show } from "./dom.js";
 
 const WIDE = 600, HIGH = 44;
 
@@ -51,7 +51,7 @@ class Line {
     this.bars.forEach((bar, at) => bar.setAttribute("class", at >= low && at < high ? "" : "out"));
     const shown = (at) => (this.times.kind === "dates" ? date(this.time(at)).slice(0, 10) : String(Number(this.time(at).toPrecision(6))));
     const inside = this.times.counts.slice(low, high).reduce((sum, some) => sum + some, 0);
-    this.said.textContent = `${shown(low)} to ${shown(high)} · ${count(inside)} memories`;
+    this.said.textContent = `${shown(low)} to ${shown(high)} · ${counted(inside, "memory")}`;
     for (const [input, at] of [[this.from, low], [this.to, high]]) input.setAttribute("aria-valuetext", shown(at));
     this.all.hidden = low === 0 && high === this.bins;
   }

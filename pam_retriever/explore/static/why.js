@@ -1,7 +1,7 @@
 // Why: the sessions in which a hit met the cue, the requests that it served, and what each source says.
 
 import { get } from "./api.js";
-import { count, date, el, isolated, number, problem, show, words } from "./dom.js";
+import { counted, date, el, isolated, number, problem, show, words } from "./dom.js";
 import { link } from "./main.js";
 
 const MOST = 5; // sessions that are drawn
@@ -35,7 +35,7 @@ function experienced(hit, drawn, asked) {
     ? "Predicted, never experienced: the question is no stored memory, and was taken for none that met this one."
     : "Predicted, never experienced with the memory that was asked with."));
   const more = meetings(hit).length - MOST;
-  return el("section", { class: "list" }, title, drawn, more > 0 && el("p", { class: "faint" }, `and in ${count(more)} more sessions`));
+  return el("section", { class: "list" }, title, drawn, more > 0 && el("p", { class: "faint" }, `and in ${counted(more, "more session")}`));
 }
 
 async function timeline([id, occasions]) {

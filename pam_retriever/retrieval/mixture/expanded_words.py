@@ -29,7 +29,7 @@ class ExpandedWords:
 
     def __init__(self, text: Field, names: Field, log: RequestLog) -> None:
         own: list[tuple[Field, float]] = [(text, 1.0), (names, self.NAME_WEIGHT)]
-        self._own, self._all = BM25(own, self.B), BM25([*own, (_Asked(log), 1.0)], self.B)
+        self._own, self._all = BM25(own, self.B), BM25([*own, (_RequestWords(log), 1.0)], self.B)
         self._log = log
         self._last: tuple[Cues, int, Float32] | None = None
 
@@ -49,10 +49,10 @@ class ExpandedWords:
         return self._last[2]
 
     def _scores(self, cues: Cues, words: BM25) -> Float32:
-        return np.stack([words.scores(asked) for asked in cues.words])
+        return np.stack([words.scores(query_words) for query_words in cues.words])
 
 
-class _Asked:
+class _RequestWords:
     """The words of the requests that used a memory, as a field of this memory."""
 
     def __init__(self, log: RequestLog) -> None:

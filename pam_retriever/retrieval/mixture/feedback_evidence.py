@@ -10,7 +10,6 @@ import numpy as np
 
 from pam_retriever.experience.feedback import MIXTURE, MOST_OF_ONE, POPULARITY, WRITER, PastRequests
 from pam_retriever.retrieval.lexical import Lexicon
-from pam_retriever.retrieval.mixture.again import AskedAgain
 from pam_retriever.retrieval.mixture.corpus import Corpus
 from pam_retriever.retrieval.mixture.expanded_words import ExpandedWords
 from pam_retriever.retrieval.mixture.holdout import History
@@ -19,8 +18,9 @@ from pam_retriever.retrieval.mixture.named import Mentions, Times
 from pam_retriever.retrieval.mixture.past_use import PastUse
 from pam_retriever.retrieval.mixture.popularity import Popularity
 from pam_retriever.retrieval.mixture.profile import Profile
+from pam_retriever.retrieval.mixture.repeated_requests import RepeatedRequests
 from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
-from pam_retriever.retrieval.mixture.sources import Plain, Similarity, Words
+from pam_retriever.retrieval.mixture.sources import Similarity, Words, WordsAndNeighbours
 from pam_retriever.retrieval.mixture.used_together import UsedTogether
 from pam_retriever.retrieval.timeline import Timeline, moment
 from pam_retriever.store.database import Settings
@@ -34,12 +34,12 @@ def evidence_of(corpus: Corpus, log: RequestLog) -> Evidence:
         Similarity(corpus),
         Words("words", corpus),
         Words("names", corpus.names),
-        Plain(corpus.plain),
+        WordsAndNeighbours(corpus.plain),
         Mentions(corpus),
         Times(corpus),
         Popularity(log),
         PastUse(log),
-        AskedAgain(log),
+        RepeatedRequests(log),
         Profile(log),
         ExpandedWords(corpus, corpus.names, log),
         UsedTogether(log, corpus),

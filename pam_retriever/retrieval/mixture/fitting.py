@@ -11,7 +11,7 @@ from pam_retriever.evaluation import Validation, Worth
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.calibration import Calibration, expected_calibration_error, reliability
 from pam_retriever.retrieval.mixture.calibration import log_loss as event_loss
-from pam_retriever.retrieval.mixture.holdout import Asked, EvidenceOf, History, ask_held_out
+from pam_retriever.retrieval.mixture.holdout import EvidenceOf, HeldOutQuestions, History, ask_held_out
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.mixture.mixture import KINDS, NEVER_USED, Mixture, Priors, room_for_unused, unaided
 from pam_retriever.retrieval.mixture.report import mean_interval
@@ -47,21 +47,21 @@ def fit_mixture(history: History, evidence_of: EvidenceOf, priors: Priors, seed:
     start = priors.at(evidence.features, len(history))
     never = np.array([name.startswith(NEVER_USED) for name in evidence.features])
     weights, calibrations, worths = [], [], []
-    for kind, asked, prior in zip(KINDS, ask_held_out(history, evidence_of, seed), start, strict=True):
-        if asked is None or int(asked.natural.sum()) < FEWEST or len(np.unique(asked.part)) < 2:
+    for kind, held_out, prior in zip(KINDS, ask_held_out(history, evidence_of, seed), start, strict=True):
+        if held_out is None or int(held_out.natural.sum()) < FEWEST or len(np.unique(held_out.part)) < 2:
             weights.append(prior.astype(float))
             calibrations.append(Calibration())
             continue
         if kind == KINDS[0]:
             plain = unaided(evidence.features)
-            fitted = fit_kind(asked, prior.astype(float), timed=history.timed, never=never, plain=plain)
-            fitted = fitted.with_room(evidence.features, asked)
+            fitted = fit_kind(held_out, prior.astype(float), timed=history.timed, never=never, plain=plain)
+            fitted = fitted.with_room(evidence.features, held_out)
         else:  # no used memory was hidden from these questions, so they do not show the value of a new one
-            fitted = fit_kind(asked, prior.astype(float), timed=history.timed)
+            fitted = fit_kind(held_out, prior.astype(float), timed=history.timed)
         weights.append(fitted.weights)
         calibrations.append(fitted.calibration)
         sources = [(source.name, source.features) for source in evidence.sources]
-        worths += worths_of(kind, asked, fitted, sources, history.timed, seed)
+        worths += worths_of(kind, held_out, fitted, sources, history.timed, seed)
     mixture = Mixture(evidence.features, np.array(weights, np.float32), tuple(calibrations))
     return MixtureFit(mixture, Validation(tuple(worths)))
 
@@ -76,15 +76,15 @@ class FittedKind:
     choices: Choices  # the hardest candidates of every question
     part: Int64
 
-    def with_room(self, names: Sequence[str], asked: Asked) -> FittedKind:
+    def with_room(self, names: Sequence[str], held_out: HeldOutQuestions) -> FittedKind:
         """Returns the same with room for memories that were never used, as recall serves it."""
-        choices = asked.choices
+        choices = held_out.choices
         scores = self.scores + room_for_unused(names, choices.features, self.scores, choices.starts)
-        return replace(self, scores=scores, calibration=calibration_of(asked, scores))
+        return replace(self, scores=scores, calibration=calibration_of(held_out, scores))
 
 
 @dataclass(frozen=True)
-class _Way:
+class _FitSettings:
     """One configuration of the fit: the start, the ridge, and the step."""
 
     stacked: bool
@@ -120,12 +120,12 @@ class _View:
     plain: Float32 | None
 
     @classmethod
-    def of(cls, asked: Asked, prior: Float64, mine: Bools, timed: bool, plain: Float32 | None) -> _View:
-        choices = sample(asked.choices, prior)
+    def of(cls, held_out: HeldOutQuestions, prior: Float64, mine: Bools, timed: bool, plain: Float32 | None) -> _View:
+        choices = sample(held_out.choices, prior)
         scale = choices.features.var(axis=0).astype(float) + 1e-3
-        return cls(choices, asked.part, mine, prior, scale, timed, plain)
+        return cls(choices, held_out.part, mine, prior, scale, timed, plain)
 
-    def fit(self, questions: Int64, way: _Way, near: Float64 | None = None) -> Float64:
+    def fit(self, questions: Int64, way: _FitSettings, near: Float64 | None = None) -> Float64:
         """Returns all weights (F,), fitted on some questions; ``near`` (F,) are those for most of them."""
         within = self.choices.take(questions)
         start = self._start(within, way.stacked)
@@ -145,7 +145,7 @@ class _View:
         start: Float64 = share * self.prior + more * self.plain
         return start
 
-    def best_way(self, questions: Int64, stacked: bool | None = None) -> _Way:
+    def best_way(self, questions: Int64, stacked: bool | None = None) -> _FitSettings:
         """Returns the configuration nearest to the prior that is no worse than the best, by cross-validation.
 
         "No worse" allows one standard error of the difference (Breiman et al. 1984), so with little data the prior
@@ -157,7 +157,7 @@ class _View:
         """
         choices, part = self.choices.take(questions), self.part[questions]
         starts = ([False] if self.plain is None else [False, True]) if stacked is None else [stacked]
-        ways = [_Way(start, ridge, kept) for ridge in reversed(RIDGES) for kept in KEPT for start in starts]
+        ways = [_FitSettings(start, ridge, kept) for ridge in reversed(RIDGES) for kept in KEPT for start in starts]
         losses, judged = np.zeros((len(ways), len(part))), np.zeros(len(part), bool)
         for within, held in _judged(part, self.timed):
             judged[held] = True
@@ -189,7 +189,7 @@ def _judged(part: Int64, timed: bool) -> Iterator[tuple[Int64, Int64]]:
 
 
 def fit_kind(
-    asked: Asked,
+    held_out: HeldOutQuestions,
     prior: Float64,
     nested: bool = True,
     timed: bool = False,
@@ -202,7 +202,7 @@ def fit_kind(
     candidates: with them, the fit would learn that a never-used memory is never wanted.
 
     Args:
-        asked: the questions.
+        held_out: the questions.
         prior: (F,) weights from other data.
         nested: whether to choose the distance for each part from the other parts only. Otherwise all parts choose it,
             in half the time: it is one number, from thousands of questions.
@@ -210,16 +210,16 @@ def fit_kind(
         never: (F,) the weights of memories that were never used; None for none.
         plain: (F,) the weights of recall without feedback, which stacking adds to the prior; None without stacking.
     """
-    views = [_View.of(asked, prior, np.ones(len(prior), bool) if never is None else ~never, timed, plain)]
+    views = [_View.of(held_out, prior, np.ones(len(prior), bool) if never is None else ~never, timed, plain)]
     if never is not None:
-        views.append(_View.of(asked.settled(), prior, never, timed, plain))
-    every, part = np.arange(len(asked)), asked.part
+        views.append(_View.of(held_out.settled(), prior, never, timed, plain))
+    every, part = np.arange(len(held_out)), held_out.part
 
-    def ways(questions: Int64) -> list[_Way]:
+    def ways(questions: Int64) -> list[_FitSettings]:
         first = views[0].best_way(questions)
         return [first, *(view.best_way(questions, first.stacked) for view in views[1:])]
 
-    def fit(questions: Int64, chosen: Sequence[_Way], near: Float64 | None = None) -> Float64:
+    def fit(questions: Int64, chosen: Sequence[_FitSettings], near: Float64 | None = None) -> Float64:
         weights = prior.copy()
         for view, way in zip(views, chosen, strict=True):
             weights[view.mine] = view.fit(questions, way, near)[view.mine]
@@ -227,18 +227,18 @@ def fit_kind(
 
     common = ways(every)
     whole = fit(every, common)
-    scores = np.zeros(len(asked.row), np.float32)
-    pair_part = part[asked.choices.question]
+    scores = np.zeros(len(held_out.row), np.float32)
+    pair_part = part[held_out.choices.question]
     for one in np.unique(part).tolist():
         within, held = np.flatnonzero(part != one), pair_part == one
         weights = fit(within, ways(within) if nested else common, whole)
-        scores[held] = asked.choices.scores(weights)[held]
-    return FittedKind(whole, calibration_of(asked, scores), scores, views[0].choices, part)
+        scores[held] = held_out.choices.scores(weights)[held]
+    return FittedKind(whole, calibration_of(held_out, scores), scores, views[0].choices, part)
 
 
-def calibration_of(asked: Asked, scores: Float32) -> Calibration:
+def calibration_of(held_out: HeldOutQuestions, scores: Float32) -> Calibration:
     """Returns the calibration of scores (P,) by weights that were not fitted on these questions."""
-    return Calibration.fit(*_events(asked, scores, np.flatnonzero(asked.natural)))
+    return Calibration.fit(*_events(held_out, scores, np.flatnonzero(held_out.natural)))
 
 
 def sample(choices: Choices, weights: Float64, seed: int = 0) -> Choices:
@@ -262,27 +262,27 @@ def sample(choices: Choices, weights: Float64, seed: int = 0) -> Choices:
     return Choices(choices.features[kept], starts.astype(np.int64), choices.target[kept], choices.weight, offset[kept])
 
 
-def _events(asked: Asked, scores: Float32, questions: Int64) -> tuple[Float32, Int64, np.ndarray]:
+def _events(held_out: HeldOutQuestions, scores: Float32, questions: Int64) -> tuple[Float32, Int64, np.ndarray]:
     """Returns share, rank and use of the best hits of some questions."""
-    mine = asked.take(questions)
-    at = np.flatnonzero(np.isin(asked.choices.question, questions))
+    mine = held_out.take(questions)
+    at = np.flatnonzero(np.isin(held_out.choices.question, questions))
     share = logit.softmax(scores[at], mine.choices.starts)
     rank = logit.ranks(scores[at], mine.choices.question, mine.choices.starts)
     best = rank <= CALIBRATED
     return share[best], rank[best], mine.choices.target[best] > 0
 
 
-def recall_at(scores: Float32, asked: Asked, k: int) -> Float64:
+def recall_at(scores: Float32, held_out: HeldOutQuestions, k: int) -> Float64:
     """Returns the share (Q,) of the used memories among the first ``k``, relative to the most that can be there."""
-    found = (logit.ranks(scores, asked.choices.question, asked.choices.starts) <= k) & asked.reached
-    share = np.bincount(asked.choices.question, asked.choices.target * found, len(asked))
-    recall: Float64 = np.minimum(share * asked.uses / np.minimum(k, asked.uses), 1.0)
+    found = (logit.ranks(scores, held_out.choices.question, held_out.choices.starts) <= k) & held_out.reached
+    share = np.bincount(held_out.choices.question, held_out.choices.target * found, len(held_out))
+    recall: Float64 = np.minimum(share * held_out.uses / np.minimum(k, held_out.uses), 1.0)
     return recall
 
 
 def worths_of(
     kind: str,
-    asked: Asked,
+    held_out: HeldOutQuestions,
     fitted: FittedKind,
     sources: Sequence[tuple[str, Sequence[str]]],
     timed: bool,
@@ -295,23 +295,23 @@ def worths_of(
 
     Args:
         kind: kind of the questions.
-        asked: the questions.
+        held_out: the questions.
         fitted: the weights.
         sources: name of each source and names of its features, in the order of the columns.
         timed: whether questions are in the order of time.
         seed: the seed of intervals.
     """
-    judged = np.flatnonzero(asked.natural)
-    mine = asked.take(judged)
-    pairs = np.isin(asked.choices.question, judged)
+    judged = np.flatnonzero(held_out.natural)
+    mine = held_out.take(judged)
+    pairs = np.isin(held_out.choices.question, judged)
     rows = []
     column = 0
     for name, features in sources:
         columns = np.arange(column, column + len(features))
         column += len(features)
-        rows.append((name, _alone(asked, fitted, columns)[pairs]))
+        rows.append((name, _alone(held_out, fitted, columns)[pairs]))
     rows.append(("mixture", fitted.scores[pairs]))
-    share, rank, used = _events(asked, fitted.scores, judged)
+    share, rank, used = _events(held_out, fitted.scores, judged)
     confidence = fitted.calibration(share, rank)
     sureness = expected_calibration_error(confidence, used), event_loss(confidence, used), reliability(confidence, used)
     return [
@@ -326,17 +326,17 @@ def worths_of(
     ]
 
 
-def _alone(asked: Asked, fitted: FittedKind, columns: Int64) -> Float32:
+def _alone(held_out: HeldOutQuestions, fitted: FittedKind, columns: Int64) -> Float32:
     """Returns the scores (P,) by these features alone, with weights fitted on the other parts."""
-    features = asked.choices.features[:, columns]
+    features = held_out.choices.features[:, columns]
     if len(columns) == 1:
         return features[:, 0]
     scores = np.zeros(len(features), np.float32)
-    pair_part = asked.part[asked.choices.question]
+    pair_part = held_out.part[held_out.choices.question]
     only = replace(fitted.choices, features=fitted.choices.features[:, columns])
     prior = weights = np.full(len(columns), 0.1)
-    for part in np.unique(asked.part).tolist():
-        within = only.take(np.flatnonzero(asked.part != part))
+    for part in np.unique(held_out.part).tolist():
+        within = only.take(np.flatnonzero(held_out.part != part))
         weights = logit.fit(within, prior, np.full(len(columns), 1e-2), weights)  # most questions are the same
         scores[pair_part == part] = features[pair_part == part] @ weights.astype(np.float32)
     return scores

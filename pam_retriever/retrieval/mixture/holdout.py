@@ -81,17 +81,17 @@ EvidenceOf = Callable[[RequestLog], Evidence]
 
 
 @dataclass(frozen=True)
-class Asked:
+class HeldOutQuestions:
     """Held-out questions of one kind, with the features of their candidates.
 
     Attributes:
         choices: the candidates; the pairs of a question are adjacent.
         row: (P,) the memory of each pair.
         reached: (P,) False for a used memory that no source proposed.
-        uses: (Q,) number of used memories, with newcomers weighted as in ``Newcomers``.
+        uses: (Q,) number of used memories, with newcomers weighted as in ``FirstUses``.
         part: (Q,) the held-out part of each question.
         natural: (Q,) False for a copy in which memories are hidden.
-        doubtful: (P,) mask of memories that may have been wanted although unused; see ``Newcomers``. None for none.
+        doubtful: (P,) mask of memories that may have been wanted although unused; see ``FirstUses``. None for none.
     """
 
     choices: Choices
@@ -105,11 +105,11 @@ class Asked:
     def __len__(self) -> int:
         return len(self.part)
 
-    def settled(self) -> Asked:
+    def settled(self) -> HeldOutQuestions:
         """Returns the same questions without doubtful candidates."""
         return self if self.doubtful is None else self._only(~self.doubtful)
 
-    def proposed(self) -> Asked:
+    def proposed(self) -> HeldOutQuestions:
         """Returns the same questions with the candidates of recall: those that a source proposed.
 
         The weight of a question is the share of its used memories among them. A question without any is kept whole, so
@@ -129,16 +129,16 @@ class Asked:
         pairs: Bools = self.reached | none[self.choices.question]
         return pairs
 
-    def _only(self, kept: Bools) -> Asked:
+    def _only(self, kept: Bools) -> HeldOutQuestions:
         choices = self.choices
         starts = _starts(choices.question[kept], len(self))
         few = Choices(choices.features[kept], starts, choices.target[kept], choices.weight, choices.offset[kept])
-        return Asked(few, self.row[kept], self.reached[kept], self.uses, self.part, self.natural)
+        return HeldOutQuestions(few, self.row[kept], self.reached[kept], self.uses, self.part, self.natural)
 
-    def take(self, questions: Int64) -> Asked:
+    def take(self, questions: Int64) -> HeldOutQuestions:
         """Returns the questions at these positions."""
         pairs = self.choices.pairs_of(questions)
-        return Asked(
+        return HeldOutQuestions(
             self.choices.take(questions),
             self.row[pairs],
             self.reached[pairs],
@@ -150,7 +150,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Newcomers:
+class FirstUses:
     """Memories whose first use is in the held-out part.
 
     Many of them did not exist before, but memories that are unused today do exist. So newcomers are candidates only for
@@ -172,7 +172,7 @@ class Newcomers:
     absent: Bools
 
     @classmethod
-    def of(cls, history: History, known: Bools, held: Int64, random: np.random.Generator) -> Newcomers:
+    def of(cls, history: History, known: Bools, held: Int64, random: np.random.Generator) -> FirstUses:
         """Finds the newcomers of the part ``held``, if the ``known`` memories (N,) were used before."""
         times = np.bincount(history.uses.rows, minlength=len(history.stored))
         rows = (times > 0) & ~known
@@ -201,26 +201,26 @@ def parts(n: int, timed: bool, seed: int) -> Iterator[tuple[Int64, Int64]]:
         yield np.setdiff1d(np.arange(n), held), np.sort(held)
 
 
-def ask_held_out(history: History, evidence_of: EvidenceOf, seed: int) -> list[Asked | None]:
+def ask_held_out(history: History, evidence_of: EvidenceOf, seed: int) -> list[HeldOutQuestions | None]:
     """Returns the held-out questions of each kind; None if there are none."""
     random = np.random.default_rng(seed)
-    asked: list[list[Asked]] = [[] for _ in KINDS]
+    questions: list[list[HeldOutQuestions]] = [[] for _ in KINDS]
     for part, (known, held) in enumerate(parts(len(history), history.timed, seed)):
         if not len(known) or not len(held):
             continue
         evidence = evidence_of(history.log(known))
-        newcomers = Newcomers.of(history, evidence.used, held, random)
-        for kind, found in ask_of(history, evidence, held, newcomers, random, part):
-            asked[kind].append(found)
-    return [join(found) if found else None for found in asked]
+        first_uses = FirstUses.of(history, evidence.used, held, random)
+        for kind, found in ask_of(history, evidence, held, first_uses, random, part):
+            questions[kind].append(found)
+    return [join(found) if found else None for found in questions]
 
 
 def ask_of(
-    history: History, evidence: Evidence, held: Int64, newcomers: Newcomers, random: np.random.Generator, part: int = 0
-) -> Iterator[tuple[int, Asked]]:
+    history: History, evidence: Evidence, held: Int64, first_uses: FirstUses, random: np.random.Generator, part: int = 0
+) -> Iterator[tuple[int, HeldOutQuestions]]:
     """Yields kinds and questions from the requests ``held``, with the features that ``evidence`` computes."""
     for kind, cues, wanted, hidden in _questions(history, evidence, held, random):
-        yield kind, _ask(evidence, cues, wanted, hidden, part, newcomers)
+        yield kind, _ask(evidence, cues, wanted, hidden, part, first_uses)
 
 
 def _questions(
@@ -259,14 +259,16 @@ def _stored_cues(history: History, held: Int64, random: np.random.Generator) -> 
     return np.array(cues, np.int64), Uses.of(company)
 
 
-def _ask(evidence: Evidence, cues: Cues, wanted: Uses, hidden: Bools | None, part: int, newcomers: Newcomers) -> Asked:
+def _ask(
+    evidence: Evidence, cues: Cues, wanted: Uses, hidden: Bools | None, part: int, first_uses: FirstUses
+) -> HeldOutQuestions:
     batches = [np.arange(start, min(start + BATCH, len(cues))) for start in range(0, len(cues), BATCH)]
-    return join([_ask_batch(evidence, cues.take(at), wanted.take(at), hidden, part, newcomers) for at in batches])
+    return join([_ask_batch(evidence, cues.take(at), wanted.take(at), hidden, part, first_uses) for at in batches])
 
 
 def _ask_batch(
-    evidence: Evidence, cues: Cues, wanted: Uses, hidden: Bools | None, part: int, newcomers: Newcomers
-) -> Asked:
+    evidence: Evidence, cues: Cues, wanted: Uses, hidden: Bools | None, part: int, first_uses: FirstUses
+) -> HeldOutQuestions:
     size = len(evidence.used)
     question, row, weight = wanted.expand(np.arange(len(cues)))
     proposed = evidence.pools(cues, FULL_BELOW, PROPOSALS)
@@ -283,23 +285,25 @@ def _ask_batch(
         reached = np.isin(pools.keys, proposed.keys)
     if hidden is not None:
         pools = replace(pools, hidden=hidden[pools.row])
-    counts = np.where(newcomers.rows[row], newcomers.factor, 1.0)
+    counts = np.where(first_uses.rows[row], first_uses.factor, 1.0)
     whole = np.bincount(question, weight, len(cues))
     target = pools.add_up(question, row, (weight * counts / whole[question]).astype(np.float32))
     features = evidence.score(cues, pools)
-    kept = (pools.row != cues.rows[pools.cue]) & ~(newcomers.rows[pools.row] & (target == 0))
-    doubtful = newcomers.absent[pools.row] & (target == 0)
+    kept = (pools.row != cues.rows[pools.cue]) & ~(first_uses.rows[pools.row] & (target == 0))
+    doubtful = first_uses.absent[pools.row] & (target == 0)
     starts = _starts(pools.cue[kept], len(cues))
     share = np.bincount(pools.cue, target, len(cues)).astype(np.float32)
     target = (target / np.maximum(share, np.float32(1e-9))[pools.cue]).astype(np.float32)
     choices = Choices(features[kept], starts, target[kept], share, np.zeros(int(kept.sum()), np.float32))
     uses = np.bincount(question, counts, len(cues))
     natural = np.full(len(cues), hidden is None)
-    asked = Asked(choices, pools.row[kept], reached[kept], uses, np.full(len(cues), part), natural, doubtful[kept])
-    return asked.take(np.flatnonzero(share > 0))
+    questions = HeldOutQuestions(
+        choices, pools.row[kept], reached[kept], uses, np.full(len(cues), part), natural, doubtful[kept]
+    )
+    return questions.take(np.flatnonzero(share > 0))
 
 
-def join(found: Sequence[Asked]) -> Asked:
+def join(found: Sequence[HeldOutQuestions]) -> HeldOutQuestions:
     """Joins the questions of several parts."""
     sizes = np.cumsum([0, *(len(one.row) for one in found[:-1])])
     choices = Choices(
@@ -314,11 +318,11 @@ def join(found: Sequence[Asked]) -> Asked:
     doubtful = None
     if any(one.doubtful is not None for one in found):
         doubtful = np.concatenate([_none(one) if one.doubtful is None else one.doubtful for one in found])
-    return Asked(choices, row, reached, uses, part, np.concatenate([one.natural for one in found]), doubtful)
+    return HeldOutQuestions(choices, row, reached, uses, part, np.concatenate([one.natural for one in found]), doubtful)
 
 
-def _none(asked: Asked) -> Bools:
-    return np.zeros(len(asked.row), bool)
+def _none(questions: HeldOutQuestions) -> Bools:
+    return np.zeros(len(questions.row), bool)
 
 
 def _starts(question: Int64, n: int) -> Int64:

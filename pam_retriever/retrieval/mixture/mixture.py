@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.retrieval.mixture.calibration import Calibration
 from pam_retriever.retrieval.mixture.named import BY_WAY, TIMES
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
@@ -155,7 +155,7 @@ class Mixture:
             ) from error
         if weights.shape != (len(KINDS), len(features)):
             raise InvalidInput(
-                f"Got weights of shape {weights.shape} for {len(features)} features.",
+                f"Got weights of shape {weights.shape} for {counted(len(features), 'feature')}.",
                 "one per kind and feature",
                 "Fit again.",
             )

@@ -1,7 +1,7 @@
 """Evidence of names and of times: memories that a question mentions, and memories of a time that it names.
 
-Both are part of recall without feedback, next to the score of ``Plain``. Here they are separate features, so that
-feedback determines their weights.
+Both are part of recall without feedback, next to the score of ``WordsAndNeighbours``. Here they are separate features,
+so that feedback determines their weights.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pam_retriever.retrieval.mentioned import BEST
 from pam_retriever.retrieval.mixture.corpus import Corpus
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.sources import PLAIN_UNIT
-from pam_retriever.retrieval.timeline import Heard
+from pam_retriever.retrieval.timeline import TimeEvidence
 from pam_retriever.types import Float32, Int64
 
 MENTIONED, TIMES = "mentions", "times"
@@ -60,8 +60,8 @@ class Mentions:
             return [None] * len(cues)
         corpus = self._corpus
         found: list[Mentioned | None] = []
-        asked = cues.texts is not None and any(cues.texts)
-        near = corpus.nearest(cues.vectors, BEST, cues.allowed) if asked else []
+        has_text = cues.texts is not None and any(cues.texts)
+        near = corpus.nearest(cues.vectors, BEST, cues.allowed) if has_text else []
         for at, row in enumerate(cues.rows.tolist()):
             text = cues.texts[at] if cues.texts is not None else None
             if row >= 0:
@@ -85,39 +85,39 @@ class Times:
 
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
-        self._last: tuple[Cues, list[Heard | None]] | None = None
+        self._last: tuple[Cues, list[TimeEvidence | None]] | None = None
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         scores = np.zeros((len(pools), 1), np.float32)
-        for at, heard in enumerate(self._heard(cues)):
-            if heard is not None:
+        for at, time_evidence in enumerate(self._evidence(cues)):
+            if time_evidence is not None:
                 mine = pools.of_cue(at)
-                scores[mine, 0] = np.float32(PLAIN_UNIT) * heard.at(self._corpus.rows[pools.row[mine]])
+                scores[mine, 0] = np.float32(PLAIN_UNIT) * time_evidence.at(self._corpus.rows[pools.row[mine]])
         return scores
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
         found = []
-        for at, heard in enumerate(self._heard(cues)):
+        for at, time_evidence in enumerate(self._evidence(cues)):
             then = np.empty(0, np.int64)
-            if heard is not None:
-                then = heard.best(cues.allowed)
+            if time_evidence is not None:
+                then = time_evidence.best(cues.allowed)
                 near = self._corpus.nearest(cues.vectors[at][None], n, then)[0]
                 worded = self._corpus.positions(self._corpus.lexicon.best(list(cues.words[at]), n, then))
                 then = np.union1d(near, worded)
             found.append(then)
         return found
 
-    def _heard(self, cues: Cues) -> list[Heard | None]:
+    def _evidence(self, cues: Cues) -> list[TimeEvidence | None]:
         if self._last is None or self._last[0] is not cues:
-            self._last = cues, self._hear(cues)
+            self._last = cues, self._read_evidence(cues)
         return self._last[1]
 
-    def _hear(self, cues: Cues) -> list[Heard | None]:
+    def _read_evidence(self, cues: Cues) -> list[TimeEvidence | None]:
         timeline = self._corpus.timeline
         if timeline is None or cues.texts is None:
             return [None] * len(cues)
         nows = cues.nows or [None] * len(cues)
         return [
-            timeline.hear(timeline.periods(text, now, cues.allowed), cues.allowed) if text else None
+            timeline.evidence(timeline.periods(text, now, cues.allowed), cues.allowed) if text else None
             for text, now in zip(cues.texts, nows, strict=True)
         ]

@@ -98,7 +98,7 @@ class RequestLog:
         self._word_starts = Growing(np.zeros(1, np.int64))
         self._late: dict[int, list[int]] = {}  # word -> requests that are not in the inverted lists yet
         self._weighed: tuple[int, Float32, Float32] | None = None
-        self._asked: tuple[Cues, int, Float32, Float32] | None = None
+        self._last: tuple[Cues, int, Float32, Float32] | None = None
         self.extend(vectors, words, uses, writers)
 
     def __len__(self) -> int:
@@ -171,10 +171,10 @@ class RequestLog:
 
     def likeness(self, cues: Cues) -> tuple[Float32, Float32]:
         """Returns ``cosines`` and ``word_cosines``, computed once for all sources."""
-        asked = self._asked
-        if asked is None or asked[0] is not cues or asked[1] != len(self):
-            self._asked = asked = cues, len(self), self.cosines(cues), self.word_cosines(cues)
-        return asked[2:]
+        last = self._last
+        if last is None or last[0] is not cues or last[1] != len(self):
+            self._last = last = cues, len(self), self.cosines(cues), self.word_cosines(cues)
+        return last[2:]
 
     def cosines(self, cues: Cues) -> Float32:
         """Returns the dense similarity (Q, n) of cues and requests."""

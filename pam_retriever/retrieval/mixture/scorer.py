@@ -12,12 +12,12 @@ import numpy as np
 from pam_retriever.ann.selection import Rows
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues
-from pam_retriever.retrieval.mixture import pools as asked
 from pam_retriever.retrieval.mixture.feedback_evidence import FeedbackEvidence
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS
 from pam_retriever.retrieval.mixture.logit import ranks, softmax
 from pam_retriever.retrieval.mixture.mixture import UNUSED, kinds
 from pam_retriever.retrieval.mixture.named import MENTIONED, Mentions
+from pam_retriever.retrieval.mixture.pools import Cues as MixtureCues
 from pam_retriever.retrieval.mixture.pools import Pools
 from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.retrieval.timeline import QuestionTimes
@@ -61,7 +61,7 @@ class MixtureScorer:
     def _score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         corpus, evidence, mixture = self._feedback_evidence.corpus, self._feedback_evidence.evidence, self._mixture
         questions = replace(
-            corpus.cues(cues.looks, cues.texts, cues.own),
+            corpus.cues(cues.given, cues.texts, cues.own),
             direction=self._view.links.direction,
             texts=cues.texts,
             nows=[self._now] * len(cues),
@@ -84,15 +84,17 @@ class MixtureScorer:
         if self._min_score is not None:
             order = order[share[order] >= self._min_score]
         rows = corpus.rows[pools.row[order]]
-        similarity = np.einsum("pd,pd->p", cues.looks[pools.cue[order]], self._view.similar.keys(rows))
+        similarity = np.einsum("pd,pd->p", cues.given[pools.cue[order]], self._view.similar.keys(rows))
         weighed = features[order] * mixture.weights[kind[pools.cue[order]]]
-        said = self._contributions(weighed, scores[order] - weighed.sum(axis=1))
-        columns = rows, share[order], similarity, np.ones(len(order), np.int64), confidence[order], said.values
+        contributions = self._contributions(weighed, scores[order] - weighed.sum(axis=1))
+        columns = rows, share[order], similarity, np.ones(len(order), np.int64), confidence[order], contributions.values
         ends = np.searchsorted(pools.cue[order], np.arange(len(cues) + 1)).tolist()
         split: list[list[Any]] = [[column[start:end] for start, end in pairwise(ends)] for column in columns]
         by_name = self._mentions(questions, split[0])
         return [
-            Candidates(rows, score, alike, score, hops, sure, None, None, ways, Contributions(said.names, parts))
+            Candidates(
+                rows, score, alike, score, hops, sure, None, None, ways, Contributions(contributions.names, parts)
+            )
             for rows, score, alike, hops, sure, parts, ways in zip(*split, by_name, strict=True)
         ]
 
@@ -104,7 +106,7 @@ class MixtureScorer:
         columns[UNUSED] = columns[UNUSED] + room
         return Contributions.of(columns)
 
-    def _mentions(self, questions: asked.Cues, rows: Sequence[Int64]) -> list[Int64 | None]:
+    def _mentions(self, questions: MixtureCues, rows: Sequence[Int64]) -> list[Int64 | None]:
         """Returns the mentions (n, ways, 2) of the hits of each question; None without mentions."""
         if not self._names:
             return [None] * len(questions)
@@ -112,7 +114,7 @@ class MixtureScorer:
         found = source.found(questions)
         return [None if one is None else one.ways(hits) for one, hits in zip(found, rows, strict=True)]
 
-    def _candidates(self, questions: asked.Cues, cues: Cues, allowed: Rows | None, n: int) -> list[Int64]:
+    def _candidates(self, questions: MixtureCues, cues: Cues, allowed: Rows | None, n: int) -> list[Int64]:
         """Returns the positions that a filter allows for each cue, without the cue itself."""
         corpus, evidence = self._feedback_evidence.corpus, self._feedback_evidence.evidence
         if allowed is None:
@@ -122,7 +124,7 @@ class MixtureScorer:
             if len(inside) <= FULL_BELOW:
                 found = [inside] * len(cues)
             else:
-                near, proposed = corpus.nearest(cues.looks, n, allowed), evidence.propose(questions, n)
+                near, proposed = corpus.nearest(cues.given, n, allowed), evidence.propose(questions, n)
                 found = [np.union1d(a, np.intersect1d(b, inside)) for a, b in zip(near, proposed, strict=True)]
         own = corpus.positions(cues.own).tolist()
         return [some[some != itself] for some, itself in zip(found, own, strict=True)]

@@ -41,7 +41,7 @@ class Source(Protocol):
         ...
 
 
-class Looks(Protocol):
+class MemoryVectors(Protocol):
     """The vectors of the memories, by position."""
 
     def __len__(self) -> int: ...
@@ -59,19 +59,19 @@ class Similarity:
     """Cosine of cue and memory.
 
     Args:
-        looks: the vectors of the memories.
+        given: the vectors of the memories.
     """
 
     name, features = "similarity", ("similarity",)
 
-    def __init__(self, looks: Looks) -> None:
-        self._looks = looks
+    def __init__(self, vectors: MemoryVectors) -> None:
+        self._vectors = vectors
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
-        return _cosines(cues, pools, self._looks)[:, None]
+        return _cosines(cues, pools, self._vectors)[:, None]
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
-        return self._looks.nearest(cues.vectors, n)
+        return self._vectors.nearest(cues.vectors, n)
 
 
 class Words:
@@ -100,7 +100,7 @@ class Words:
         return self._last[1]
 
 
-class Plain:
+class WordsAndNeighbours:
     """Recall without feedback: vector, words and neighbours in one score.
 
     A turn of a conversation seldom names its topic; its neighbours do.
@@ -127,13 +127,13 @@ class Plain:
         return [np.empty(0, np.int64)] * len(cues)
 
 
-def _cosines(cues: Cues, pools: Pools, looks: Looks) -> Float32:
+def _cosines(cues: Cues, pools: Pools, vectors: MemoryVectors) -> Float32:
     """Returns the cosine (P,) of each pair."""
     if pools.is_full:
-        cosines: Float32 = (cues.vectors @ looks[np.arange(pools.size)].T).reshape(-1)
+        cosines: Float32 = (cues.vectors @ vectors[np.arange(pools.size)].T).reshape(-1)
         return cosines
     rows, place = np.unique(pools.row, return_inverse=True)
-    return (cues.vectors @ looks[rows].T)[pools.cue, place]
+    return (cues.vectors @ vectors[rows].T)[pools.cue, place]
 
 
 def by_length(cues: Cues, pools: Pools) -> Float32:

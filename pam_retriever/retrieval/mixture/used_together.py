@@ -10,7 +10,7 @@ from pam_retriever.retrieval.mixture.neighbours import top, weights_of
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.shares import log_share
-from pam_retriever.retrieval.mixture.sources import Looks
+from pam_retriever.retrieval.mixture.sources import MemoryVectors
 from pam_retriever.types import Float32, Int64
 
 
@@ -32,41 +32,41 @@ class UsedTogether:
     HALF_LIFE = 500.0
     PRIOR = 1.0  # pseudo-count: uses of every memory in which no other memory was used
 
-    def __init__(self, log: RequestLog, looks: Looks) -> None:
-        self._log, self._looks = log, looks
+    def __init__(self, log: RequestLog, vectors: MemoryVectors) -> None:
+        self._log, self._vectors = log, vectors
         self._followed = (-1, -1)
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
-        asked = np.flatnonzero(cues.rows >= 0)
-        if not len(asked) or not len(self._log):
+        stored_cues = np.flatnonzero(cues.rows >= 0)
+        if not len(stored_cues) or not len(self._log):
             return np.zeros((len(pools), len(self.features)), np.float32)
         self._follow()
-        columns = np.stack([pools.add_up(*triple) for triple in self._triples(cues, asked)], axis=1)
+        columns = np.stack([pools.add_up(*triple) for triple in self._triples(cues, stored_cues)], axis=1)
         return log_share(columns) * pools.visible[:, None]
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
         found: list[Int64] = [np.empty(0, np.int64)] * len(cues)
-        asked = np.flatnonzero(cues.rows >= 0)
-        if not len(asked) or not len(self._log):
+        stored_cues = np.flatnonzero(cues.rows >= 0)
+        if not len(stored_cues) or not len(self._log):
             return found
         self._follow()
-        for cue, row, value in self._triples(cues, asked):
+        for cue, row, value in self._triples(cues, stored_cues):
             order = np.argsort(-value, kind="stable")
-            for at in asked.tolist():
+            for at in stored_cues.tolist():
                 mine = row[order[cue[order] == at]]
                 found[at] = np.unique(np.concatenate([found[at], mine[:n]]))
         return found
 
-    def _triples(self, cues: Cues, asked: Int64) -> list[tuple[Int64, Int64, Float32]]:
+    def _triples(self, cues: Cues, stored_cues: Int64) -> list[tuple[Int64, Int64, Float32]]:
         """Returns cue, memory and share, for each feature."""
-        rows = cues.rows[asked]
-        one = self._step(asked, rows, np.ones(len(asked), np.float32))
-        recent = self._step(asked, rows, np.ones(len(asked), np.float32), self.HALF_LIFE)
+        rows = cues.rows[stored_cues]
+        one = self._step(stored_cues, rows, np.ones(len(stored_cues), np.float32))
+        recent = self._step(stored_cues, rows, np.ones(len(stored_cues), np.float32), self.HALF_LIFE)
         two = self._step(*_strongest(*one, self.FIRST_STEP))
         used = self._used
-        near, alike = top(self._looks[rows] @ self._looks[used].T, self.ALIKE)
+        near, alike = top(self._vectors[rows] @ self._vectors[used].T, self.ALIKE)
         weights = weights_of(alike, 10.0)
-        others = self._step(np.repeat(asked, near.shape[1]), used[near.reshape(-1)], weights.reshape(-1))
+        others = self._step(np.repeat(stored_cues, near.shape[1]), used[near.reshape(-1)], weights.reshape(-1))
         return [one, recent, two, others]
 
     def _step(

@@ -77,7 +77,7 @@ SHARES = (
 
 
 @dataclass(frozen=True)
-class Asked:
+class QuestionEvidence:
     """Questions, with the evidence of their steps for all memories, before candidates are chosen.
 
     Attributes:
@@ -130,9 +130,9 @@ class NextEvidence:
         return self._graph.experienced(rows)
 
     @staticmethod
-    def followers(asked: Asked) -> list[Found]:
+    def followers(questions: QuestionEvidence) -> list[Found]:
         """Returns the memories that followed the last step, the last two, three and four, with counts."""
-        return [asked.found[f"order_{order}"] for order in range(1, transitions.ORDER + 1)]
+        return [questions.found[f"order_{order}"] for order in range(1, transitions.ORDER + 1)]
 
     @property
     def coverage(self) -> float:
@@ -145,7 +145,7 @@ class NextEvidence:
         odds = max(never / max(1 - never, 1e-9), 1e-3) / (HIDDEN / (1 - HIDDEN))
         return float(min(2 * np.log(odds), -np.log(odds)))
 
-    def ask(self, steps: LastSteps) -> Asked:
+    def ask(self, steps: LastSteps) -> QuestionEvidence:
         """Computes the evidence of the steps of questions."""
         graph, count, allowed = self._graph, len(steps), self._allowed
         seen = Occurrences.of(graph, steps.rows, allowed)
@@ -169,7 +169,9 @@ class NextEvidence:
         vectors = self._vectors(steps, first)
         near, cosine = self._look_up(vectors)
         found["alike"] = self._after_look_alikes(steps, near[0], cosine[0])
-        return Asked(steps, found, vectors, [np.concatenate(rows) for rows in zip(*near, strict=True)], first)
+        return QuestionEvidence(
+            steps, found, vectors, [np.concatenate(rows) for rows in zip(*near, strict=True)], first
+        )
 
     def _vectors(self, steps: LastSteps, first: Found) -> Float32:
         last, before = steps.vectors[:, 0], steps.vectors[:, 1]
@@ -192,8 +194,8 @@ class NextEvidence:
         """
         expected = vectors[3 if self._bilinear is None else 4]
         expected = np.where(expected.any(axis=1, keepdims=True), expected, vectors[0])
-        asked = np.concatenate([vectors[0], expected])
-        cosine, near = self._similar.search(asked, min(LOOKED_UP, max(len(self._similar), 1)), self._allowed)
+        questions = np.concatenate([vectors[0], expected])
+        cosine, near = self._similar.search(questions, min(LOOKED_UP, max(len(self._similar), 1)), self._allowed)
         return near.reshape(2, -1, near.shape[1]), cosine.reshape(2, -1, near.shape[1])
 
     def _after_look_alikes(self, steps: LastSteps, near: Int64, cosine: Float32) -> Found:
@@ -209,22 +211,24 @@ class NextEvidence:
 
     # ---- candidates
 
-    def pools(self, asked: Asked, more: Sequence[Int64] | None = None) -> tuple[Pools, Bools]:
+    def pools(self, questions: QuestionEvidence, more: Sequence[Int64] | None = None) -> tuple[Pools, Bools]:
         """Returns candidates of each question, and which of them were proposed.
 
         Args:
-            asked: Q questions.
+            questions: Q questions.
             more: Q lists of further candidates, which count as not proposed.
         """
-        count = len(asked.steps)
+        count = len(questions.steps)
         if self._few is not None:
             size = int(self._few.max(initial=0)) + 1
             return Pools.of([self._few] * count, size), np.ones(count * len(self._few), bool)
-        proposals = [transitions.first_of(found, count, PROPOSED) for found in map(asked.found.__getitem__, PROPOSERS)]
+        proposals = [
+            transitions.first_of(found, count, PROPOSED) for found in map(questions.found.__getitem__, PROPOSERS)
+        ]
         everywhere = np.concatenate([self._graph.most_experienced(PROPOSED), self._graph.newest(PROPOSED)])
         lists = []
         for at, of_one in enumerate(zip(*proposals, strict=True)):
-            rows = np.concatenate([*of_one, asked.near[at], everywhere, asked.steps.rows[at]])
+            rows = np.concatenate([*of_one, questions.near[at], everywhere, questions.steps.rows[at]])
             lists.append(rows[rows >= 0] if self._allowed is None else rows[holds(self._allowed, rows)])
         added = np.concatenate(more) if more else np.empty(0, np.int64)
         size = 1 + max(int(rows.max(initial=0)) for rows in (*lists, added))
@@ -236,14 +240,14 @@ class NextEvidence:
 
     # ---- features
 
-    def score(self, asked: Asked, pools: Pools) -> Float32:
+    def score(self, questions: QuestionEvidence, pools: Pools) -> Float32:
         """Returns (P, F - 1 + S): the features of each candidate except the last (``SOURCES``), and its ``SHARES``.
 
         ``blend`` computes the last feature from the shares. A share of 1 is the share by chance.
         """
-        count, row = len(asked.steps), pools.row
-        raw = {name: pools.add_up(*found).astype(np.float64) for name, found in asked.found.items()}
-        totals = {name: transitions.total(found, count)[pools.cue] for name, found in asked.found.items()}
+        count, row = len(questions.steps), pools.row
+        raw = {name: pools.add_up(*found).astype(np.float64) for name, found in questions.found.items()}
+        totals = {name: transitions.total(found, count)[pools.cue] for name, found in questions.found.items()}
         times = self._graph.counts(row)
         popular = (times + np.float64(UNSEEN)) / (len(self._graph) + UNSEEN * self._memories)
         scale = self._memories
@@ -252,7 +256,7 @@ class NextEvidence:
         share = popular
         for order in range(1, transitions.ORDER + 1):  # each backed off by its kinds (Witten and Bell 1991)
             name = f"order_{order}"
-            kinds = np.maximum(np.bincount(asked.found[name][0], minlength=count)[pools.cue], 1)
+            kinds = np.maximum(np.bincount(questions.found[name][0], minlength=count)[pools.cue], 1)
             longer = (raw[name] + kinds * share) / (totals[name] + kinds)
             columns[name] = np.log(longer * scale) if order == 1 else np.log(longer / share)
             shares[name] = share = longer
@@ -263,49 +267,49 @@ class NextEvidence:
             columns[name] = log_share(raw[name] / (totals[name] + 1))
         for name in WEIGHED:
             columns[name] = log_share(raw[name])
-        columns |= self._content(asked, pools)
-        late = np.log(np.maximum(asked.steps.lengths, 1))[pools.cue]
+        columns |= self._content(questions, pools)
+        late = np.log(np.maximum(questions.steps.lengths, 1))[pools.cue]
         for name in ("order_1", "popular", "like_steps"):
             columns[f"{name}:late"] = columns[name] * late
-        columns |= Repeats(asked.steps).columns(pools)
+        columns |= Repeats(questions.steps).columns(pools)
         columns["never"] = (times == 0).astype(np.float64)
         shares |= {name: raw[name] / np.maximum(totals[name], 1e-9) for name in (*TIMES, *WEIGHED)}
-        shares |= Recency(self._history, asked.steps).columns(pools)
-        times_here = (asked.steps.rows[pools.cue] == pools.row[:, None]).sum(axis=1)
-        shares["own"] = times_here / np.maximum((asked.steps.rows >= 0).sum(axis=1), 1)[pools.cue]
-        stands_for = self._stands_for(asked, pools)
+        shares |= Recency(self._history, questions.steps).columns(pools)
+        times_here = (questions.steps.rows[pools.cue] == pools.row[:, None]).sum(axis=1)
+        shares["own"] = times_here / np.maximum((questions.steps.rows >= 0).sum(axis=1), 1)[pools.cue]
+        stands_for = self._stands_for(questions, pools)
         for name in ("like_last", "like_steps"):  # a step is not a look-alike of itself
             alike = np.where(times_here > 0, -np.inf, columns[name] / CAME_WIDTH)
             shares[name] = _softmax(alike, pools, stands_for)
         both = [columns[name] for name in FEATURES[:-1]] + [shares[name] * scale for name in SHARES]
         return np.stack(both, axis=1).astype(np.float32)
 
-    def likeness(self, asked: Asked, pools: Pools) -> Float32:
+    def likeness(self, questions: QuestionEvidence, pools: Pools) -> Float32:
         """Returns the cosine (P,) of each candidate and the newest step."""
         rows, place = np.unique(pools.row, return_inverse=True)
-        cosine: Float32 = (asked.vectors[0] @ self._similar.keys(rows).T)[pools.cue, place]
+        cosine: Float32 = (questions.vectors[0] @ self._similar.keys(rows).T)[pools.cue, place]
         return cosine
 
-    def _stands_for(self, asked: Asked, pools: Pools) -> Float64:
+    def _stands_for(self, questions: QuestionEvidence, pools: Pools) -> Float64:
         """Returns the number (P,) of memories for which each candidate stands in a sum over all.
 
         A candidate that was looked up by its content stands for itself. The others are a sample of all other memories.
         So the share of an answer that is unlike the steps does not depend on the number of candidates.
         """
-        count = len(asked.steps)
-        query, row = np.repeat(np.arange(count), [len(rows) for rows in asked.near]), np.concatenate(asked.near)
+        count = len(questions.steps)
+        query, row = np.repeat(np.arange(count), [len(rows) for rows in questions.near]), np.concatenate(questions.near)
         found = row >= 0  # an approximate search may find fewer
         near = pools.add_up(query[found], row[found], np.ones(int(found.sum()), np.float32)) > 0
         others = np.add.reduceat(~near, pools.starts, dtype=np.int64)
         rest = self._answers - np.add.reduceat(near, pools.starts, dtype=np.int64)
         return np.where(near, 1.0, np.maximum(rest / np.maximum(others, 1), 1.0)[pools.cue])
 
-    def _content(self, asked: Asked, pools: Pools) -> dict[str, Float64]:
+    def _content(self, questions: QuestionEvidence, pools: Pools) -> dict[str, Float64]:
         rows, place = np.unique(pools.row, return_inverse=True)
         keys = self._similar.keys(rows)
-        cosines = ((vectors @ keys.T)[pools.cue, place] for vectors in asked.vectors)
+        cosines = ((vectors @ keys.T)[pools.cue, place] for vectors in questions.vectors)
         found = {name: cosine.astype(np.float64) for name, cosine in zip(CONTENT, cosines, strict=False)}
-        return found | {"like_came": _like_one_of(asked.came, self._similar, keys, pools, place)}
+        return found | {"like_came": _like_one_of(questions.came, self._similar, keys, pools, place)}
 
 
 def _like_one_of(came: Found, similar: AnnIndex, keys: Float32, pools: Pools, place: Int64) -> Float64:

@@ -12,8 +12,7 @@ from pam_retriever.evaluation import Validation, Worth
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.retrieval.mixture.calibration import Calibration
 from pam_retriever.retrieval.mixture.fitting import FEWEST, FittedKind, calibration_of, fit_kind, recall_at, worths_of
-from pam_retriever.retrieval.mixture.holdout import Asked as HeldOut
-from pam_retriever.retrieval.mixture.holdout import join
+from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions, join
 from pam_retriever.retrieval.mixture.logit import Choices, softmax
 from pam_retriever.retrieval.sequences.bilinear import Bilinear
 from pam_retriever.retrieval.sequences.blend import blended, chosen, fit_parts
@@ -78,7 +77,7 @@ class _KeysOf:
 
 
 @dataclass(frozen=True)
-class Experienced:
+class ExperienceCopy:
     """A copy of the experience: the index may change during the fit.
 
     Attributes:
@@ -96,7 +95,7 @@ class Experienced:
     times: Times | None = None
 
     @classmethod
-    def of(cls, graph: CooccurrenceGraph, similar: AnnIndex, times: Times | None = None) -> Experienced:
+    def of(cls, graph: CooccurrenceGraph, similar: AnnIndex, times: Times | None = None) -> ExperienceCopy:
         """Copies the experience of a view. Nobody may write meanwhile."""
         rows, trajectory, position, _ = graph.steps()
         distinct = np.unique(rows)
@@ -109,7 +108,7 @@ class Experienced:
         return CooccurrenceGraph(self.rows[at], self.trajectory[at], self.position[at])
 
 
-def fit_next(experienced: Experienced, seed: int = 0) -> tuple[NextMixture, int, Validation]:
+def fit_next(experienced: ExperienceCopy, seed: int = 0) -> tuple[NextMixture, int, Validation]:
     """Fits the weights of next-step recall; returns them, the number of questions, and the results.
 
     The questions are the newest fifth of the steps, up to half of a short experience: whole trajectories, or the end of
@@ -121,10 +120,13 @@ def fit_next(experienced: Experienced, seed: int = 0) -> tuple[NextMixture, int,
         seed: the seed of the random draws.
     """
     prior = NextMixture.prior()
-    asked = held_out(experienced, seed)
-    if asked is None:
+    held_out_questions = held_out(experienced, seed)
+    if held_out_questions is None:
         return prior, 0, Validation()
-    fitted = [_fit(questions, prior, at, seed) for at, questions in enumerate((asked.known, asked.new))]
+    fitted = [
+        _fit(questions, prior, at, seed)
+        for at, questions in enumerate((held_out_questions.known, held_out_questions.new))
+    ]
     mixture = NextMixture(
         np.stack([one.weights for one in fitted]).astype(np.float32),
         np.stack([one.parts for one in fitted]).astype(np.float32),
@@ -133,11 +135,11 @@ def fit_next(experienced: Experienced, seed: int = 0) -> tuple[NextMixture, int,
         tuple(one.room for one in fitted),
         Bilinear.of(experienced.graph(np.arange(len(experienced.rows))), experienced.similar),
     )
-    return mixture, asked.count, Validation(tuple(worth for one in fitted for worth in one.worths))
+    return mixture, held_out_questions.count, Validation(tuple(worth for one in fitted for worth in one.worths))
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldOutSplit:
     """Held-out questions, and copies of every second one, over an experience without a fifth of the memories.
 
     Attributes:
@@ -146,12 +148,12 @@ class Held:
         count: number of questions, without copies.
     """
 
-    known: list[HeldOut]
-    new: list[HeldOut]
+    known: list[HeldOutQuestions]
+    new: list[HeldOutQuestions]
     count: int
 
 
-def held_out(experienced: Experienced, seed: int) -> Held | None:
+def held_out(experienced: ExperienceCopy, seed: int) -> HeldOutSplit | None:
     """Returns the newest steps as questions; None if there are too few."""
     random = np.random.default_rng(seed)
     rows, similar = experienced.rows, experienced.similar
@@ -179,7 +181,7 @@ def held_out(experienced: Experienced, seed: int) -> Held | None:
     whole = _ask_all(evidence_of(np.ones(len(rows), bool)), held, part, True)
     less = _ask_all(evidence_of(visible), held.take(half), part[half], False)
     known, new = ([join(some)] if (some := [*one, *other]) else [] for one, other in zip(whole, less, strict=True))
-    return Held(known, new, len(held))
+    return HeldOutSplit(known, new, len(held))
 
 
 @dataclass(frozen=True)
@@ -200,10 +202,10 @@ class _Fit:
     room: float = 0.0
 
 
-def _fit(asked: list[HeldOut], prior: NextMixture, kind: int, seed: int) -> _Fit:
+def _fit(held_out_questions: list[HeldOutQuestions], prior: NextMixture, kind: int, seed: int) -> _Fit:
     """Returns the weights for one kind of question; the prior if there are too few questions."""
     weights, parts = prior.weights[kind].astype(float), prior.parts[kind].astype(float)
-    every = asked[0] if asked else None
+    every = held_out_questions[0] if held_out_questions else None
     questions = 0 if every is None else int(every.natural.sum())
     if every is None or questions < FEW:
         return _Fit(weights, parts)
@@ -219,14 +221,14 @@ def _fit(asked: list[HeldOut], prior: NextMixture, kind: int, seed: int) -> _Fit
     return _Fit(fitted.weights, parts, True, fitted.calibration, tuple(worths), room)
 
 
-def _for_all(fitted: FittedKind, every: HeldOut) -> FittedKind:
+def _for_all(fitted: FittedKind, every: HeldOutQuestions) -> FittedKind:
     """Returns the fit with scores for all candidates: one that no source proposed is no hit of recall."""
     scores = np.full(len(every.row), UNPROPOSED, np.float32)
     scores[every.candidates] = fitted.scores
     return replace(fitted, scores=scores)
 
 
-def _with_room(fitted: FittedKind, every: HeldOut) -> tuple[FittedKind, float]:
+def _with_room(fitted: FittedKind, every: HeldOutQuestions) -> tuple[FittedKind, float]:
     """Returns the least probability of all never-experienced memories, and the fit with it.
 
     The most likely weights give such memories few places, because content alone says little about what comes next. But
@@ -245,17 +247,22 @@ def _with_room(fitted: FittedKind, every: HeldOut) -> tuple[FittedKind, float]:
     return replace(fitted, scores=scores, calibration=calibration_of(every, scores)), ROOMS[at]
 
 
-def added_up(asked: HeldOut, parts: Float64) -> HeldOut:
+def added_up(held_out_questions: HeldOutQuestions, parts: Float64) -> HeldOutQuestions:
     """Returns the same questions, with ``parts`` (S,) summing the shares to the last feature; see ``blend``."""
-    return replace(asked, choices=replace(asked.choices, features=blended(asked.choices.features, parts)))
+    return replace(
+        held_out_questions,
+        choices=replace(held_out_questions.choices, features=blended(held_out_questions.choices.features, parts)),
+    )
 
 
-def _ask_all(evidence_of: EvidenceOf, held: Questions, part: Int64, natural: bool) -> tuple[list[HeldOut], ...]:
+def _ask_all(
+    evidence_of: EvidenceOf, held: Questions, part: Int64, natural: bool
+) -> tuple[list[HeldOutQuestions], ...]:
     """Returns the questions whose newest step was experienced, and the others.
 
     The questions are processed in order, in batches, each with the experience before its first question, as in recall.
     """
-    asked: tuple[list[HeldOut], ...] = ([], [])
+    held_out_questions: tuple[list[HeldOutQuestions], ...] = ([], [])
     size = min(BATCH, -(-len(held) // PARTS))
     for start in range(0, len(held), size):
         some = held.take(np.arange(start, min(start + size, len(held))))
@@ -263,8 +270,10 @@ def _ask_all(evidence_of: EvidenceOf, held: Questions, part: Int64, natural: boo
         known = evidence.experienced(some.steps.rows[:, 0])
         for kind, mine in enumerate((np.flatnonzero(known), np.flatnonzero(~known))):
             if len(mine):
-                asked[kind].append(_ask(evidence, some.take(mine), part[start + mine], natural or kind > 0))
-    return asked
+                held_out_questions[kind].append(
+                    _ask(evidence, some.take(mine), part[start + mine], natural or kind > 0)
+                )
+    return held_out_questions
 
 
 def _share(count: int, steps: int) -> float:
@@ -284,7 +293,7 @@ def _cut(trajectory: Int64, share: float) -> int:
     return near if 0 < near < len(trajectory) and abs(near - at) <= WHOLE * share * len(trajectory) else at
 
 
-def _questions(experienced: Experienced, begins: Int64, random: np.random.Generator) -> Questions:
+def _questions(experienced: ExperienceCopy, begins: Int64, random: np.random.Generator) -> Questions:
     """Returns the moments that have a step before them in their trajectory, at most 2,000, in order.
 
     Args:
@@ -296,8 +305,8 @@ def _questions(experienced: Experienced, begins: Int64, random: np.random.Genera
     most = int(np.clip(QUESTIONS * LARGE / len(similar), FEWER, QUESTIONS))
     ends = np.append(begins[1:], len(rows))
     follows = np.flatnonzero(trajectory[begins] == trajectory[begins - 1])
-    asked = np.sort(random.permutation(follows)[:most])
-    at = begins[asked]
+    held_out_questions = np.sort(random.permutation(follows)[:most])
+    at = begins[held_out_questions]
     back = at[:, None] - np.arange(1, LONGEST + 1)
     same = (back >= 0) & (trajectory[np.maximum(back, 0)] == trajectory[at][:, None])
     last = np.where(same, rows[np.maximum(back, 0)], -1)
@@ -307,7 +316,9 @@ def _questions(experienced: Experienced, begins: Int64, random: np.random.Genera
     vectors[same] = keys[place]
     lengths = at - np.searchsorted(trajectory, trajectory[at])
     steps = LastSteps(last, vectors, lengths, at - same.sum(axis=1))
-    return Questions(steps, [np.unique(rows[first:end]) for first, end in zip(at, ends[asked], strict=True)])
+    return Questions(
+        steps, [np.unique(rows[first:end]) for first, end in zip(at, ends[held_out_questions], strict=True)]
+    )
 
 
 def moments(trajectory: Int64, times: Times | None) -> Int64:
@@ -323,13 +334,13 @@ def moments(trajectory: Int64, times: Times | None) -> Int64:
     return np.flatnonzero(later | np.isin(trajectory, alone))
 
 
-def _ask(evidence: NextEvidence, questions: Questions, part: Int64, natural: bool) -> HeldOut:
-    asked = evidence.ask(questions.steps)
-    pools, reached = evidence.pools(asked, questions.came)
-    features = evidence.score(asked, pools)
+def _ask(evidence: NextEvidence, questions: Questions, part: Int64, natural: bool) -> HeldOutQuestions:
+    held_out_questions = evidence.ask(questions.steps)
+    pools, reached = evidence.pools(held_out_questions, questions.came)
+    features = evidence.score(held_out_questions, pools)
     count, sizes = len(questions), np.array([len(rows) for rows in questions.came])
     query = np.repeat(np.arange(count), sizes)
     target = pools.add_up(query, np.concatenate(questions.came), (1 / sizes[query]).astype(np.float32))
     offset = np.float32(evidence.coverage) * features[:, FEATURES.index("never")]  # as in recall
     choices = Choices(features, pools.starts, target, np.ones(count, np.float32), offset)
-    return HeldOut(choices, pools.row, reached, sizes.astype(float), part, np.full(count, natural))
+    return HeldOutQuestions(choices, pools.row, reached, sizes.astype(float), part, np.full(count, natural))

@@ -50,13 +50,13 @@ class Recency:
         found = np.zeros((len(pools), 2, len(HALF_LIVES)))
         ends = np.append(pools.starts[1:], len(pools))
         for until in np.unique(self._until).tolist():
-            asked = np.flatnonzero(self._until == until)
+            queries = np.flatnonzero(self._until == until)
             newest = self._history[max(until - RECENT, 0) : until][::-1]
             newest = newest[newest >= 0]
             weight = 0.5 ** (np.arange(len(newest))[:, None] / np.array(HALF_LIVES))
             held, place = np.unique(newest, return_inverse=True)
             sums = np.stack([np.bincount(place, one, len(held)) for one in weight.T], axis=1)
-            for one in asked.tolist():
+            for one in queries.tolist():
                 mine = slice(int(pools.starts[one]), int(ends[one]))
                 found[mine, 0] = sums.sum(axis=0)
                 at = np.searchsorted(held, pools.row[mine])

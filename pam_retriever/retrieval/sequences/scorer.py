@@ -12,7 +12,7 @@ from pam_retriever.ann.selection import Rows
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import plain_cues, read_filters
 from pam_retriever.retrieval.results import to_hits
-from pam_retriever.retrieval.sequences.features import FULL_BELOW, Asked, NextEvidence
+from pam_retriever.retrieval.sequences.features import FULL_BELOW, NextEvidence, QuestionEvidence
 from pam_retriever.retrieval.sequences.mixture import NextMixture
 from pam_retriever.retrieval.sequences.steps import read_steps
 from pam_retriever.retrieval.sequences.transitions import strongest
@@ -43,31 +43,31 @@ class NextSettings:
 
 
 def next_hits(
-    view: View, mixture: NextMixture, asked: Sequence[Sequence[str | Float32]], settings: NextSettings
+    view: View, mixture: NextMixture, trajectories: Sequence[Sequence[str | Float32]], settings: NextSettings
 ) -> list[Hits]:
     """Returns the hits for the next step of each trajectory.
 
     Args:
         view: a view of the index.
         mixture: the weights.
-        asked: trajectories; see ``read_steps``.
+        trajectories: trajectories; see ``read_steps``.
         settings: the settings of the call.
 
     Raises:
         InvalidInput, UnknownId: a trajectory is invalid.
     """
     allowed, among = read_filters(view, settings.where, settings.cue_where)
-    steps = read_steps(view, asked, among)
+    steps = read_steps(view, trajectories, among)
     if not len(view.similar) or (allowed is not None and not len(allowed)):
-        return [Hits() for _ in asked]
+        return [Hits() for _ in trajectories]
     evidence = NextEvidence(view.links, view.similar, _few(view, allowed), allowed, bilinear=mixture.bilinear)
     hits: list[Hits] = []
     for start in range(0, len(steps), AT_ONCE):
         some = steps.take(slice(start, start + AT_ONCE))
-        said = evidence.ask(some)
-        found = _score(evidence, mixture, said, settings)
+        evidence_of_some = evidence.ask(some)
+        found = _score(evidence, mixture, evidence_of_some, settings)
         of_some = to_hits(view, plain_cues(some.vectors[:, 0]), found, explain=False)
-        hits += _explained(view, said, of_some) if settings.explain else of_some
+        hits += _explained(view, evidence_of_some, of_some) if settings.explain else of_some
     return hits
 
 
@@ -78,19 +78,23 @@ def _few(view: View, allowed: Rows | None) -> Int64 | None:
     return view.database.memories.rows() if len(view.similar) <= FULL_BELOW else None
 
 
-def _score(evidence: NextEvidence, mixture: NextMixture, said: Asked, settings: NextSettings) -> list[Candidates]:
+def _score(
+    evidence: NextEvidence, mixture: NextMixture, evidence_of_some: QuestionEvidence, settings: NextSettings
+) -> list[Candidates]:
     """Returns the best candidates of each question."""
-    pools, _ = evidence.pools(said)
-    known = evidence.experienced(said.steps.rows[:, 0])
-    scores = mixture.score(evidence.score(said, pools), pools, known, evidence.coverage)
+    pools, _ = evidence.pools(evidence_of_some)
+    known = evidence.experienced(evidence_of_some.steps.rows[:, 0])
+    scores = mixture.score(evidence.score(evidence_of_some, pools), pools, known, evidence.coverage)
     never = ~evidence.experienced(pools.row)
-    share, confidence = mixture.confidence(scores, pools, known, evidence.followers(said), never, evidence.coverage)
-    likeness = evidence.likeness(said, pools)
+    share, confidence = mixture.confidence(
+        scores, pools, known, evidence.followers(evidence_of_some), never, evidence.coverage
+    )
+    likeness = evidence.likeness(evidence_of_some, pools)
     order = np.lexsort((pools.row, -share, pools.cue))
     order = order[np.arange(len(order)) - pools.starts[pools.cue[order]] < settings.k]
     if settings.min_score is not None:
         order = order[share[order] >= settings.min_score]
-    cuts = np.searchsorted(pools.cue[order], np.arange(1, len(said.steps)))
+    cuts = np.searchsorted(pools.cue[order], np.arange(1, len(evidence_of_some.steps)))
     columns = pools.row[order], share[order], likeness[order], np.ones(len(order), np.int64), confidence[order]
     return [
         Candidates(rows, score, similarity, score, hops, sure)
@@ -98,13 +102,13 @@ def _score(evidence: NextEvidence, mixture: NextMixture, said: Asked, settings: 
     ]
 
 
-def _explained(view: View, said: Asked, hits: list[Hits]) -> list[Hits]:
+def _explained(view: View, evidence_of_some: QuestionEvidence, hits: list[Hits]) -> list[Hits]:
     """Returns the hits with the occurrences at which they followed the newest step, and the other followers."""
-    query, row, times = strongest(said.found["order_1"], OTHERS + 1)
+    query, row, times = strongest(evidence_of_some.found["order_1"], OTHERS + 1)
     names = view.database.memories.contents(np.unique(row))
     explained = []
     for at, of_one in enumerate(hits):
-        last = int(said.steps.rows[at, 0])
+        last = int(evidence_of_some.steps.rows[at, 0])
         rows = view.database.memories.rows_of(of_one.ids)
         meetings = view.database.trajectories.meetings(np.array([last]), 1) if last >= 0 else {}
         mine = np.flatnonzero(query == at)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pam_retriever.ann.selection import Rows
 from pam_retriever.model.keys import unit
-from pam_retriever.retrieval.cues import COMPARED, SAME, check_asked, is_view
+from pam_retriever.retrieval.cues import COMPARED, SAME, check_ids, is_view
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
@@ -43,22 +43,22 @@ class LastSteps:
         return LastSteps(self.rows[at], self.vectors[at], self.lengths[at], until)
 
 
-def read_steps(view: View, asked: Sequence[Sequence[str | Float32]], among: Rows | None) -> LastSteps:
+def read_steps(view: View, trajectories: Sequence[Sequence[str | Float32]], among: Rows | None) -> LastSteps:
     """Reads the last steps of trajectories, the newest first.
 
     Args:
         view: a view of an index with memories.
-        asked: Q trajectories, the newest step last: each step an id, or a vector (d,). No trajectory is empty.
+        trajectories: Q trajectories, the newest step last: each step an id, or a vector (d,). No trajectory is empty.
         among: sorted rows of the memories that a step may be or be completed to; None for all.
 
     Raises:
         UnknownId: an id is not in the index, or its memory is not allowed.
     """
-    rows = np.full((len(asked), LONGEST), -1)
-    vectors = np.zeros((len(asked), LONGEST, view.dim), np.float32)
-    known = check_asked(view, [step for steps in asked for step in steps if isinstance(step, str)], among)
+    rows = np.full((len(trajectories), LONGEST), -1)
+    vectors = np.zeros((len(trajectories), LONGEST, view.dim), np.float32)
+    known = check_ids(view, [step for steps in trajectories for step in steps if isinstance(step, str)], among)
     given: list[tuple[int, int, Float32]] = []
-    for at, steps in enumerate(asked):
+    for at, steps in enumerate(trajectories):
         for back, step in enumerate(reversed(steps[-LONGEST:])):
             if isinstance(step, str):
                 rows[at, back] = known[step]
@@ -68,16 +68,16 @@ def read_steps(view: View, asked: Sequence[Sequence[str | Float32]], among: Rows
     vectors[stored] = view.similar.keys(rows[stored])
     if given:
         query, back = np.array([one[:2] for one in given], np.int64).T
-        looks = unit(np.stack([one[2] for one in given]))
-        vectors[query, back] = looks
-        rows[query, back] = _taken_for(view, looks, among)
-    return LastSteps(rows, vectors, np.array([len(steps) for steps in asked], np.int64))
+        units = unit(np.stack([one[2] for one in given]))
+        vectors[query, back] = units
+        rows[query, back] = _taken_for(view, units, among)
+    return LastSteps(rows, vectors, np.array([len(steps) for steps in trajectories], np.int64))
 
 
-def _taken_for(view: View, looks: Float32, among: Rows | None) -> Int64:
+def _taken_for(view: View, units: Float32, among: Rows | None) -> Int64:
     """Returns the memory (n,) of which each vector is a noisy copy; -1 for none."""
-    cosine, near = view.similar.search(looks, COMPARED, among)
+    cosine, near = view.similar.search(units, COMPARED, among)
     if not near.shape[1]:
-        return np.full(len(looks), -1)
-    surely = is_view(cosine, np.ones(len(looks), np.int64)) > SURE
+        return np.full(len(units), -1)
+    surely = is_view(cosine, np.ones(len(units), np.int64)) > SURE
     return np.where((cosine[:, 0] >= SAME) | (surely & (near.shape[1] > 2)), near[:, 0], -1)

@@ -66,8 +66,8 @@ class Occurrences:
         alike = self.back == 0
         length: Int64 = alike.astype(np.int64)
         for distance in range(1, ORDER):
-            said = self.rows[self.query, min(distance, self.rows.shape[1] - 1)]
-            alike = alike & (said >= 0) & (self.before(distance) == said)
+            step = self.rows[self.query, min(distance, self.rows.shape[1] - 1)]
+            alike = alike & (step >= 0) & (self.before(distance) == step)
             length = length + alike
         return length
 

@@ -20,7 +20,7 @@ from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.store.tenants import remove_other_tenants
 
 
-class Seal:
+class WritableManifest:
     """The manifest of a folder that is open for writing. It contains the checksum until the first write.
 
     Args:
@@ -65,7 +65,7 @@ class Seal:
         self.manifest = manifest
 
 
-class Home:
+class WritableFolder:
     """A folder that is open for writing. Until ``close``, no other object can open it for writing.
 
     Args:
@@ -88,7 +88,7 @@ class Home:
         self._lock = WriterLock(folder, timeout)
         try:
             remove_unfinished(folder)
-            self._seal = Seal(folder)
+            self._seal = WritableManifest(folder)
             remove_other_tenants(folder, self.manifest)
             self.database = self._open()
         except BaseException:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pam_retriever import MilvusBackend, PgVectorBackend, PredictiveAssociativeIndex, Trajectory
-from pam_retriever.engines.kept import KINDS
+from pam_retriever.engines.local_copy import KINDS
 from pam_retriever.store.repair import check
 
 DIM = 4
@@ -187,8 +187,8 @@ def test_a_call_that_fails_leaves_all_processes_alike(kind, monkeypatch):
             with pytest.raises(ZeroDivisionError):
                 act(other, 6, work, 1)
             assert kind == "milvus" or known(other) == before
-        stored = other._store.database.kept._documents.put
-        patch.setattr(other._store.database.kept._documents, "put", lambda documents: [stored(documents), 1 / 0])
+        stored = other._store.database.local_copy._documents.put
+        patch.setattr(other._store.database.local_copy._documents, "put", lambda documents: [stored(documents), 1 / 0])
         with pytest.raises(ZeroDivisionError):
             act(other, 6, "feedback", 3)
     act(one, 7, "feedback", 1)
@@ -264,7 +264,7 @@ def test_a_copy_holds_all_stored_documents():
     """An engine stores every table that a folder stores, so that a copy loses no data."""
     kept = {table for tables in KINDS.values() for table in tables}
     with PredictiveAssociativeIndex(DIM, backend=fresh_engine("milvus")) as index:
-        fetch = index._store.database.kept._sql.fetch
+        fetch = index._store.database.local_copy._sql.fetch
         tables = {name for (name,) in fetch("SELECT name FROM sqlite_master WHERE type = 'table'")}
     in_tables_of_their_own = {"vectors", "trajectories", "steps", "observations", "weights", "beginnings"}
     assert {name for name in tables if not name.startswith(("words", "sqlite_"))} - kept == in_tables_of_their_own

@@ -9,7 +9,7 @@ from pathlib import Path
 from pam_retriever.errors import InvalidInput
 from pam_retriever.experience.trajectories import Episode, TrajectoryLike, read_in_batches, read_trajectories
 from pam_retriever.store.base import Store
-from pam_retriever.store.growth import LearntTo
+from pam_retriever.store.growth import LearnedSteps
 from pam_retriever.store.model_metadata import FORGOTTEN
 from pam_retriever.store.readwrite import ReadWriteLock
 from pam_retriever.store.write_trajectories import check_known, steps_in, stored_beginning
@@ -65,13 +65,13 @@ class Source:
 
 
 @dataclass(frozen=True)
-class News:
+class NewExperience:
     """The new experience.
 
     Attributes:
         episodes: the episodes to store, without episodes that are stored with the same steps.
         numbers: the numbers of the stored trajectories that some episodes continue, by id.
-        learnt_to: which stored steps, and which steps of continued episodes, are new.
+        learned_steps: which stored steps, and which steps of continued episodes, are new.
         last_number: the highest number of a stored trajectory.
         fresh: whether any stored step is new.
         forgotten: the setting "forgotten"; see ``mark_forgotten``.
@@ -79,13 +79,13 @@ class News:
 
     episodes: list[Episode]
     numbers: dict[str, int]
-    learnt_to: LearntTo
+    learned_steps: LearnedSteps
     last_number: int
     fresh: bool
     forgotten: object
 
 
-def read_news(store: Store, lock: ReadWriteLock, source: Source) -> News:
+def read_new_experience(store: Store, lock: ReadWriteLock, source: Source) -> NewExperience:
     """Checks the given experience and compares it with the stored one. Stores a stream as it arrives.
 
     Raises:
@@ -100,7 +100,7 @@ def read_news(store: Store, lock: ReadWriteLock, source: Source) -> News:
         database = store.database
         if source.group_by is not None:
             episodes = read_groups(database, source.group_by, source.order_by)
-        learnt_to = store.learnt(source.from_scratch)
+        learned_steps = store.learned_steps(source.from_scratch)
         known = check_known(database, episodes) if episodes else {}
         there = bool(episodes) and bool(database.trajectories.numbers(ids=[episode.id for episode in episodes]))
         new, numbers, grew, ends = [], {}, {}, {}
@@ -112,12 +112,12 @@ def read_news(store: Store, lock: ReadWriteLock, source: Source) -> News:
                 new.append(episode)
                 numbers[episode.id], grew[begun[0]], ends[begun[0]] = begun[0], begun[1], len(episode.ids)
         stored = database.trajectories.numbers()
-        fresh = any(number > learnt_to.number for number in stored[-1:]) or any(
-            learnt_to.ends[number] > at for number, at in learnt_to.grew.items()
+        fresh = any(number > learned_steps.number for number in stored[-1:]) or any(
+            learned_steps.ends[number] > at for number, at in learned_steps.grew.items()
         )
         last = database.trajectories.last_number()
         forgotten = database.settings.get(FORGOTTEN)
-        return News(new, numbers, learnt_to.with_growth(grew, ends), last, fresh, forgotten)
+        return NewExperience(new, numbers, learned_steps.with_growth(grew, ends), last, fresh, forgotten)
 
 
 def _store(store: Store, lock: ReadWriteLock, source: Source) -> None:
@@ -134,10 +134,12 @@ def _store(store: Store, lock: ReadWriteLock, source: Source) -> None:
             store.observe(episodes)
 
 
-def nothing_new(store: Store, lock: ReadWriteLock, news: News, source: Source, config: FitConfig, window: int) -> bool:
+def nothing_new(
+    store: Store, lock: ReadWriteLock, new_experience: NewExperience, source: Source, config: FitConfig, window: int
+) -> bool:
     """Returns whether everything is learnt with these settings, and no training was interrupted."""
     interrupted = source.checkpoint is not None and source.checkpoint.exists()
-    if news.episodes or news.fresh or source.from_scratch or interrupted:
+    if new_experience.episodes or new_experience.fresh or source.from_scratch or interrupted:
         return False
     with lock.shared():
         return store.learnt_to > 0 and store.predictor_to_continue(config.to_stored(), window) is not None

@@ -21,7 +21,7 @@ from pam_retriever.filters import read_filter
 from pam_retriever.filters.conditions import Condition
 from pam_retriever.filters.stored import to_json
 from pam_retriever.store.columns import from_json
-from pam_retriever.store.kept_mentions import KeptMentions
+from pam_retriever.store.index_mentions import IndexMentions
 from pam_retriever.store.metadata_index import with_times
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.types import Float32, Int64, Record
@@ -77,7 +77,7 @@ def _own_tables() -> Iterator[str]:
         )
 
 
-class Kept:
+class LocalCopy:
     """The copy of one process.
 
     Args:
@@ -99,7 +99,7 @@ class Kept:
             self._sql.fetch(statement)
         self.feedback, self.times = self._copy.feedback, self._copy.times
         self._names = EngineMentions(self._sql, memories)
-        self.mentions = KeptMentions(self._names, self._copy.settings)
+        self.mentions = IndexMentions(self._names, self._copy.settings)
 
     def copy_to(self, database: SQLiteDatabase) -> None:
         """Inside a transaction of another database, with the same memories: copies everything to it."""

@@ -18,7 +18,7 @@ Tenant = TypeVar("Tenant")
 """The object that a store creates for each tenant."""
 
 
-class WholeIndex(Generic[Tenant]):
+class LazyIndex(Generic[Tenant]):
     """An index that is created with the first vector, which determines the dimension.
 
     Args:

@@ -19,7 +19,7 @@ OLDEST = 0.5  # seconds that a snapshot lasts while queries of several threads o
 Stamp = tuple[int, int, int]
 
 
-class Moments:
+class Snapshots:
     """The snapshots of the database that a reader sees: one at a time for all threads.
 
     Args:

@@ -29,7 +29,7 @@ MANY = 1000  # memories in one call from which a new search of all may be faster
 SHARE = 0.5  # of all texts: for a smaller share an update costs less than a new search
 
 
-class KeptMentions:
+class IndexMentions:
     """Names and mentions. The writing methods run inside the transaction of the change that they follow.
 
     Args:

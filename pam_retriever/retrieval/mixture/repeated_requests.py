@@ -13,7 +13,7 @@ from pam_retriever.retrieval.mixture.shares import log_share
 from pam_retriever.types import Float32, Int64
 
 
-class AskedAgain:
+class RepeatedRequests:
     """Scores memories that served the same request before, or a request that hardly differs.
 
     ``PastUse`` averages over many similar requests. This source is narrow: a request has weight 1 with the same vector,
@@ -49,6 +49,6 @@ class AskedAgain:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
         cosines = self._log.likeness(cues)[0]
         cue, place = np.nonzero(cosines > 1 + math.log(self.LEAST) / self.WIDTH)
-        asked = cues.rows[cue] < 0  # a stored memory is not a request
-        cue, place = cue[asked], place[asked]
+        is_request = cues.rows[cue] < 0  # a stored memory is not a request
+        cue, place = cue[is_request], place[is_request]
         return cue, place, np.minimum(np.exp(np.float32(self.WIDTH) * (cosines[cue, place] - 1)), 1)
