@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from benchmarks.reliability import soak
+from benchmarks.reliability import operations, soak
+from pam_retriever.ann import factory, faiss
 
 ROOT = Path(__file__).parent.parent
 
@@ -27,3 +29,12 @@ def test_an_agent_s_load_on_three_tenants_loses_nothing(tmp_path):
     result = soak.run(tmp_path, minutes=0.2, seed=7, between=(4, 6))
     assert result["failures"] == []
     assert {"append", "recall", "feedback", "kills", "questions of the reader"} <= set(result["counts"])
+
+
+def test_the_operations_on_ivf_have_cells(monkeypatch):
+    for module, name in ((factory, "IVF_FROM"), (faiss, "IVF_PROBED_SHARE")):
+        monkeypatch.setattr(module, name, getattr(module, name))  # the run changes them
+    operations.run("faiss:ivf", 1, 1)
+    index = faiss.FaissBackend(4, "ivf")
+    index.rebuild(np.arange(100), np.eye(100, 4, dtype=np.float32) + 1)
+    assert index.kind == "ivf"
