@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -71,3 +73,10 @@ class GrowingArray:
 def is_number(value: object) -> TypeGuard[float]:
     """Whether a value is a real number, of Python or NumPy. True and False are not numbers."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def is_finite(value: object) -> TypeGuard[float]:
+    """Whether a value is a number that a float can hold: not NaN, not infinite, and no larger integer."""
+    if isinstance(value, int):
+        return is_number(value) and abs(value) <= sys.float_info.max
+    return is_number(value) and math.isfinite(value)

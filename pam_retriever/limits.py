@@ -19,6 +19,7 @@ MAX_PATHS = 1_000  # of fan_out and of beam: each query of a hop needs memory fo
 MIN_LENGTH, MAX_LENGTH = 1e-18, 1e18  # of a vector, so that float32 can represent its square
 MAX_SEED = 2**63 - 1
 MAX_SALIENCE = 1e6  # larger values dominate all others, and training may diverge
+MAX_WEIGHT = 1e6  # of a memory that served a request: sums of products of weights have to stay finite in float32
 MAX_FILTER_DEPTH = 16  # SQLite's parser holds 100 open symbols; a level here takes up to four
 MAX_FILTER_TESTS = 30_000  # SQLite's limit is 32,766 parameters
 

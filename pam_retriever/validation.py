@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 import uuid
@@ -13,7 +12,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from pam_retriever.arrays import is_number
+from pam_retriever.arrays import is_finite
 from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.filters.stored import ENCODER, has_string_keys, to_json
 from pam_retriever.limits import (
@@ -372,7 +371,7 @@ def check_positive(name: str, value: Any) -> float:
     Raises:
         InvalidInput: the value is something else.
     """
-    if not is_number(value) or not 0 < value < math.inf:
+    if not is_finite(value) or value <= 0:
         raise InvalidInput(f"Got {name}={value!r}.", "a finite number above 0", "Leave it out for the default.")
     return float(value)
 
@@ -383,7 +382,7 @@ def check_finite(name: str, value: Any) -> float:
     Raises:
         InvalidInput: the value is something else.
     """
-    if not is_number(value) or not math.isfinite(value):
+    if not is_finite(value):
         raise InvalidInput(f"Got {name}={value!r}.", "a finite number", "Leave it out if in doubt.")
     return float(value)
 

@@ -49,3 +49,31 @@ def test_hops_are_bounded(fitted, option):
     with pytest.raises(InvalidInput, match=f"{option}=100000"):
         fitted.recall("m010", hops=2, **{option: 100_000})
     assert fitted.recall("m010", hops=2, **{option: 1_000})
+
+
+@pytest.mark.parametrize("weight", [1e7, 1e38, 1e308, 10**400], ids=["1e7", "1e38", "1e308", "an integer"])
+def test_the_weight_of_a_request_is_bounded(weight):
+    """A sum of products of weights beyond float32 would make every later score NaN."""
+    index = PredictiveAssociativeIndex(2)
+    index.add([[1.0, 0.0], [0.0, 1.0]], ["a", "b"])
+    with pytest.raises(InvalidInput, match="at most 1e\\+06"):
+        index.feedback([1.0, 0.5], {"a": weight})
+    for at in range(30):
+        index.feedback([1.0, at / 30], {"a": 1e6, "b": 1}, text=f"request {at}")
+    for _ in range(2):
+        assert all(np.isfinite(hit.score) for hit in index.recall([1.0, 0.1], text="request 3"))
+        index.fit(progress=False)
+
+
+def test_integers_that_no_float_holds_are_refused():
+    index = PredictiveAssociativeIndex(2)
+    for call in (
+        lambda: index.add([[1.0, 0.0]], ["a"], timestamps=[10**400]),
+        lambda: index.append("s", [1.0, 0.0], timestamp=10**400),
+        lambda: index.observe(Trajectory(vectors=[[1.0, 1.0]], salience=[10**400])),
+        lambda: index.set_popularity_cap(most=10**400),
+        lambda: index.recall([1.0, 0.0], min_score=10**400),
+    ):
+        with pytest.raises(InvalidInput):
+            call()
+    assert len(index) == 0

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from datetime import date, datetime, timezone
 from typing import Any
 
-from pam_retriever.arrays import is_number
+from pam_retriever.arrays import is_finite
 from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Metadata, Time
 
@@ -38,7 +37,7 @@ def read_timestamp(given: Any) -> float:
         return (given if given.tzinfo is not None else given.replace(tzinfo=timezone.utc)).timestamp()
     if isinstance(given, date):
         return datetime(given.year, given.month, given.day, tzinfo=timezone.utc).timestamp()
-    if not is_number(given) or not math.isfinite(given):
+    if not is_finite(given):
         raise InvalidInput(
             f"Got the timestamp {given!r}.", "a datetime, a date or a finite number", "Leave it out if it is not known."
         )

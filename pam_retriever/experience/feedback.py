@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from pam_retriever.arrays import is_number
 from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.experience.dates import read_timestamp
+from pam_retriever.limits import MAX_WEIGHT
 from pam_retriever.types import Float32, Int64, Metadata, Times
 from pam_retriever.validation import check_id, check_ids, check_metadatas, check_text, read_list
 
@@ -140,10 +140,10 @@ def _weights(used: Used, unused: Sequence[str], at: int) -> dict[str, float]:
     given = used.items() if isinstance(used, Mapping) else [(id, 1.0) for id in read_list(where, used)]
     weights: dict[str, float] = {}
     for id, weight in given:
-        if not is_number(weight) or not 0 < weight < math.inf:
+        if not is_number(weight) or not 0 < weight <= MAX_WEIGHT:
             raise InvalidInput(
                 f"Got the weight {weight!r} of {id!r} in {where}.",
-                "a finite number above 0",
+                f"a number above 0, of at most {MAX_WEIGHT:g}",
                 "Use unused= for what failed.",
             )
         weights[check_id(id, where)] = float(weight)

@@ -175,7 +175,7 @@ def _numbers(given: Sequence[float] | None, length: int, name: str, what: str) -
         return None
     try:
         numbers = tuple(float(number) for number in given)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"The {what} of {name}: {error}.", "numbers", "Convert them to float.") from error
     if len(numbers) != length or not all(map(math.isfinite, numbers)):
         raise InvalidInput(

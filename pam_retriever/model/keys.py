@@ -14,13 +14,12 @@ So a weighted sum of channels is one query vector, and needs one look-up.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from pam_retriever.arrays import is_number
+from pam_retriever.arrays import is_finite
 from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Float32
 
@@ -44,7 +43,7 @@ class Channels:
 
     def __post_init__(self) -> None:
         weights = (self.similarity, self.forward, self.reverse, self.mutual, self.episode)
-        numbers = all(is_number(w) and math.isfinite(w) and w >= 0 for w in weights)
+        numbers = all(is_finite(w) and w >= 0 for w in weights)
         if not numbers or not any(weights):
             raise InvalidInput(
                 f"Got {self!r}.",
