@@ -16,11 +16,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pam_retriever.engines.mentions import EngineMentions, Readable
+from pam_retriever.engines.mentions import EngineMentions
 from pam_retriever.filters import read_filter
 from pam_retriever.filters.conditions import Condition
 from pam_retriever.filters.stored import to_json
 from pam_retriever.store.columns import from_json
+from pam_retriever.store.database import Memories
 from pam_retriever.store.index_mentions import IndexMentions
 from pam_retriever.store.metadata_index import with_times
 from pam_retriever.store.sqlite_database import SQLiteDatabase
@@ -90,7 +91,7 @@ class LocalCopy:
         mentions: the mentions of memories in texts.
     """
 
-    def __init__(self, documents: Documents, memories: Readable) -> None:
+    def __init__(self, documents: Documents, memories: Memories) -> None:
         self._documents, self._memories = documents, memories
         self._copy = SQLiteDatabase()
         self._sql = self._copy.connection

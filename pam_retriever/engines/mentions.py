@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Protocol
 
 import numpy as np
 
 from pam_retriever.engines.words import WordCounter
 from pam_retriever.mentions.store import SQL, Document, SQLiteMentions
+from pam_retriever.store.database import Memories
 from pam_retriever.types import Int64
 
 AT_ONCE = 10_000  # memories per read
 COMMON = 100_000  # a term in more texts hardly narrows the search for a name
 FEW = 1_000  # candidate texts: reading them costs less than a query for another term of the name
-
-
-class Readable(Protocol):
-    """The reads of memories in an engine that mentions need."""
-
-    def __len__(self) -> int: ...
-    def rows(self) -> Int64: ...
-    def contents(self, rows: Int64) -> dict[int, tuple[str, str | None, str]]: ...
-    def places(self, term: str, column: str, most: int) -> tuple[Int64, Int64]: ...
 
 
 class EngineMentions(SQLiteMentions):
@@ -34,7 +25,7 @@ class EngineMentions(SQLiteMentions):
         memories: the memories in the engine.
     """
 
-    def __init__(self, sql: SQL, memories: Readable) -> None:
+    def __init__(self, sql: SQL, memories: Memories) -> None:
         super().__init__(sql)
         self._memories, self._count_words = memories, WordCounter()
 
