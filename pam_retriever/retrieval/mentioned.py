@@ -42,10 +42,12 @@ class MentionQuery:
         self.term_weights: Float32 = np.array(list(weights.values()), np.float32)
         self._read = np.empty(0, np.int64)  # sorted rows, each read once: their BM25, and the terms that they hold
         self._own, self._held = np.empty(0, np.float32), np.empty((len(weights), 0), bool)
-        self._best = max(float(self._bm25(found).max(initial=0)), 1e-9)
+        self._best = max(float(self._bm25(found).max(initial=0)), 1e-9) if weights else 1.0
 
     def scores(self, rows: Int64) -> Float32:
-        similarity = self._view.similar.keys(rows) @ self._query
+        similarity: Float32 = self._view.similar.keys(rows) @ self._query
+        if not len(self.term_weights):  # a stored memory asks without words
+            return similarity
         scores: Float32 = similarity + np.float32(LEXICAL / self._best) * self._bm25(rows)
         return scores
 
