@@ -52,16 +52,12 @@ def questions(conversation: Conversation, days_off: int) -> list[tuple[str, set[
     return found
 
 
-def scores(index: Any, conversation: Conversation, vectors: Any, asked: list[str]) -> tuple[Scores, Scores]:
-    """Returns (Q, N) scores of recall without times, and (Q, N) scores of the times in the questions."""
-    place = {turn["id"]: at for at, turn in enumerate(conversation.turns)}
+def of_times(conversation: Conversation, asked: list[str]) -> Scores:
+    """Returns (Q, N) scores of the times in the questions."""
     times = [said(turn["date"]) for turn in conversation.turns]
     named = TextPeriods.of([read_text(turn["text"], at) for turn, at in zip(conversation.turns, times, strict=True)])
     stamps = np.array([at.timestamp() for at in times])
-    base = np.zeros((len(asked), len(place)))
-    for row, hits in zip(base, index.recall(vectors, k=len(place), text=asked), strict=True):
-        row[[place[hit.id] for hit in hits]] = [hit.score for hit in hits]
-    return base, np.stack([time_scores(read_question(text, max(times)), stamps, named) for text in asked])
+    return np.stack([time_scores(read_question(text, max(times)), stamps, named) for text in asked])
 
 
 def measure(conversation: Conversation, embedder: Any) -> dict[int, Scores]:
@@ -73,13 +69,17 @@ def measure(conversation: Conversation, embedder: Any) -> dict[int, Scores]:
     index.add(vectors, [turn["id"] for turn in conversation.turns], texts, metadata)
     for session in np.unique(conversation.sessions):
         index.observe([turn["id"] for turn in conversation.turns if turn["session"] == session])
-    found = {}
-    for off in (0, *DAYS_OFF):
-        asked = questions(conversation, off)
-        moved = Conversation(conversation.name, conversation.turns, asked)
-        words = [question for question, _, _ in asked]
-        base, of_time = scores(index, conversation, embedder.encode(words, normalize_embeddings=True), words)
-        found[off] = np.stack([judge(rank(base + weight * of_time), moved)[:, :3] for weight in WEIGHTS])
+    asked = questions(conversation, 0)
+    words = [question for question, _, _ in asked]
+    place = {turn["id"]: at for at, turn in enumerate(conversation.turns)}
+    base = np.zeros((len(asked), len(place)))
+    hits_of = index.recall(embedder.encode(words, normalize_embeddings=True), k=len(place), text=words)
+    for row, hits in zip(base, hits_of, strict=True):
+        row[[place[hit.id] for hit in hits]] = [hit.score for hit in hits]
+    dated_questions, found = Conversation(conversation.name, conversation.turns, asked), {}
+    for off in (0, *DAYS_OFF):  # another date changes the time alone: without times, it is asked with the right one
+        bonus = of_times(conversation, [question for question, _, _ in questions(conversation, off)])
+        found[off] = np.stack([judge(rank(base + weight * bonus), dated_questions)[:, :3] for weight in WEIGHTS])
     return found
 
 

@@ -57,8 +57,8 @@ def measure(pool: Pool, seed: int) -> dict[str, Any]:
 
 def fitted(pool: Pool, known: range, seed: int) -> PredictiveAssociativeIndex:
     """Returns an index of all passages, fitted on the supporting passages of the questions ``known``."""
-    index = PredictiveAssociativeIndex(pool.looks.shape[1])
+    index = PredictiveAssociativeIndex(pool.vectors.shape[1])
     ids = [str(at) for at in range(len(pool.texts))]
-    index.add(pool.looks, ids, pool.texts, [{"title": title} for title in pool.titles])
+    index.add(pool.vectors, ids, pool.texts, [{"title": title} for title in pool.titles])
     index.fit([[str(passage) for passage in pool.supporting[at]] for at in known], seed=seed, progress=False)
     return index
