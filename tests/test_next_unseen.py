@@ -1,20 +1,15 @@
-"""``recall_next`` and memories that were never experienced: the bilinear model, and the room that they get."""
+"""``recall_next`` and memories that were never experienced: the bilinear model of transitions."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from pam_retriever import FitConfig, IndexFormatError, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.ann.exact import ExactBackend
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.keys import unit
-from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions
-from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.sequences.bilinear import Bilinear
-from pam_retriever.retrieval.sequences.mixture import left_open, with_room
 
 DIM = 16
 TINY = FitConfig(hidden=16, passes=2)
@@ -91,56 +86,3 @@ def test_the_model_is_stored_and_checked(tmp_path):
     ):
         with pytest.raises(IndexFormatError, match="Fit again"):
             Bilinear.unpack(wrong, DIM)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.data())
-def test_room_is_the_least_and_what_is_open_the_most(data):
-    """The never-experienced candidates of each question get a total within bounds; all else keeps its proportions."""
-    sizes = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
-    cue = np.repeat(np.arange(len(sizes)), sizes)
-    fractions = st.floats(0.01, 1)
-    share = np.array(data.draw(st.lists(fractions, min_size=len(cue), max_size=len(cue))), np.float32)
-    share /= np.bincount(cue, share)[cue].astype(np.float32)
-    never = np.array(data.draw(st.lists(st.booleans(), min_size=len(cue), max_size=len(cue))))
-    least, most = (np.array(data.draw(st.lists(fractions, min_size=len(sizes), max_size=len(sizes)))) for _ in range(2))
-    found = with_room(share, cue, never, least, most)
-    for query in range(len(sizes)):
-        mine = cue == query
-        assert found[mine].sum() == pytest.approx(1, abs=1e-5)
-        new, known = mine & never, mine & ~never
-        if not new.any() or not known.any():
-            np.testing.assert_allclose(found[mine], share[mine], rtol=1e-5)
-            continue
-        assert found[new].sum() == pytest.approx(min(max(share[new].sum(), least[query]), most[query]), abs=1e-5)
-        for some in (new, known):
-            np.testing.assert_allclose(found[some] / found[some].sum(), share[some] / share[some].sum(), rtol=1e-3)
-
-
-def test_what_is_open_after_each_step():
-    """After four occurrences with one follower, all others together have a fifth; after none, all is open."""
-    followers = np.array([0, 2, 2]), np.array([7, 7, 8]), np.array([4, 1, 1], np.float32)
-    np.testing.assert_allclose(left_open(followers, 3), [1 / 5, 1, 2 / 4])
-
-
-def test_a_fit_compares_the_candidates_of_recall():
-    """An answer that no source proposed is no candidate, and the question counts less."""
-    features = np.arange(6, dtype=np.float32)[:, None]
-    choices = Choices(
-        features,
-        np.array([0, 3]),
-        np.array([0.5, 0, 0.5, 0, 1, 0], np.float32),
-        np.ones(2, np.float32),
-        np.zeros(6, np.float32),
-    )
-    reached = np.array([True, True, False, True, False, True])
-    asked = HeldOutQuestions(choices, np.arange(6), reached, np.array([2.0, 1.0]), np.array([0, 1]), np.ones(2, bool))
-    few = asked.proposed()
-    np.testing.assert_array_equal(few.row, [0, 1, 3, 5])
-    np.testing.assert_array_equal(few.choices.starts, [0, 2])
-    np.testing.assert_allclose(few.choices.target, [1, 0, 0, 0])
-    np.testing.assert_allclose(few.choices.weight, [0.5, 0])
-    nothing = HeldOutQuestions(
-        choices, np.arange(6), np.zeros(6, bool), asked.uses, asked.part, asked.natural
-    ).proposed()
-    assert len(nothing.row) == 6 and not nothing.choices.weight.any()  # so that each question has a candidate

@@ -107,30 +107,9 @@ class HeldOutQuestions:
 
     def settled(self) -> HeldOutQuestions:
         """Returns the same questions without doubtful candidates."""
-        return self if self.doubtful is None else self._only(~self.doubtful)
-
-    def proposed(self) -> HeldOutQuestions:
-        """Returns the same questions with the candidates of recall: those that a source proposed.
-
-        The weight of a question is the share of its used memories among them. A question without any is kept whole, so
-        that the positions stay the same, with weight 0.
-        """
-        choices, count = self.choices, len(self)
-        found = np.bincount(choices.question, choices.target * self.reached, count).astype(np.float32)
-        few = self._only(self.candidates)
-        whole = np.where(found > 0, found, 1)[few.choices.question]
-        target: Float32 = (few.choices.target / whole).astype(np.float32)
-        return replace(few, choices=replace(few.choices, target=target, weight=choices.weight * found))
-
-    @property
-    def candidates(self) -> Bools:
-        """The pairs (P,) of ``proposed``."""
-        none = np.bincount(self.choices.question, self.reached, len(self)) == 0
-        pairs: Bools = self.reached | none[self.choices.question]
-        return pairs
-
-    def _only(self, kept: Bools) -> HeldOutQuestions:
-        choices = self.choices
+        if self.doubtful is None:
+            return self
+        kept, choices = ~self.doubtful, self.choices
         starts = _starts(choices.question[kept], len(self))
         few = Choices(choices.features[kept], starts, choices.target[kept], choices.weight, choices.offset[kept])
         return HeldOutQuestions(few, self.row[kept], self.reached[kept], self.uses, self.part, self.natural)

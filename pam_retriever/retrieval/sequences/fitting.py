@@ -11,13 +11,13 @@ from pam_retriever.ann import AnnIndex, FaissBackend
 from pam_retriever.evaluation import Validation, Worth
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.retrieval.mixture.calibration import Calibration
-from pam_retriever.retrieval.mixture.fitting import FEWEST, FittedKind, calibration_of, fit_kind, recall_at, worths_of
+from pam_retriever.retrieval.mixture.fitting import FEWEST, fit_kind, worths_of
 from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions, join
-from pam_retriever.retrieval.mixture.logit import Choices, softmax
+from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.sequences.bilinear import Bilinear
 from pam_retriever.retrieval.sequences.blend import blended, chosen, fit_parts
 from pam_retriever.retrieval.sequences.features import FEATURES, FULL_BELOW, HIDDEN, SOURCES, NextEvidence
-from pam_retriever.retrieval.sequences.mixture import KINDS, NextMixture, with_room
+from pam_retriever.retrieval.sequences.mixture import KINDS, NextMixture
 from pam_retriever.retrieval.sequences.steps import LONGEST, LastSteps
 from pam_retriever.types import Bools, Float32, Float64, Int64, Times
 
@@ -26,10 +26,6 @@ ENOUGH, MOST_HELD_OUT = 200, 0.5  # wanted number of held-out moments, and the l
 WHOLE = 0.5  # a trajectory longer than this share of the held-out part is cut
 QUESTIONS = 2_000
 LARGE, FEWER = 20_000, 400  # with more memories each question takes longer, so fewer are asked, at least this many
-UNPROPOSED = -1e4  # score of an answer that no source proposed
-NEVER = FEATURES.index("never")
-ROOMS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25)  # least probabilities of a never-experienced memory that are tried
-COST, K = 0.005, 10  # the share of R@10 that they may cost
 AT_ONCE = 20  # most simultaneous steps; if more share a time, the time is coarse, and their order counts
 PARTS = 4  # of the held-out questions: each is evaluated with weights fitted on the parts before it
 FEW = 5  # questions of a kind; with fewer the prior is used, and with fewer than 20 only its parts are fitted
@@ -132,7 +128,6 @@ def fit_next(experienced: ExperienceCopy, seed: int = 0) -> tuple[NextMixture, i
         np.stack([one.parts for one in fitted]).astype(np.float32),
         tuple(one.calibration for one in fitted),
         tuple(one.fitted for one in fitted),
-        tuple(one.room for one in fitted),
         Bilinear.of(experienced.graph(np.arange(len(experienced.rows))), experienced.similar),
     )
     return mixture, held_out_questions.count, Validation(tuple(worth for one in fitted for worth in one.worths))
@@ -191,7 +186,6 @@ class _Fit:
     Attributes:
         fitted: whether any of them was fitted here.
         worths: the results of each source; empty if only the weights of the shares were fitted.
-        room: see ``NextMixture``.
     """
 
     weights: Float64
@@ -199,7 +193,6 @@ class _Fit:
     fitted: bool = False
     calibration: Calibration = field(default_factory=Calibration)
     worths: tuple[Worth, ...] = ()
-    room: float = 0.0
 
 
 def _fit(held_out_questions: list[HeldOutQuestions], prior: NextMixture, kind: int, seed: int) -> _Fit:
@@ -209,42 +202,13 @@ def _fit(held_out_questions: list[HeldOutQuestions], prior: NextMixture, kind: i
     questions = 0 if every is None else int(every.natural.sum())
     if every is None or questions < FEW:
         return _Fit(weights, parts)
-    proposed = every.proposed()
-    parts = fit_parts(*chosen(proposed.choices, len(parts)), parts)
-    answered = proposed.choices.weight > 0
-    if int((answered & every.natural).sum()) < FEWEST or len(np.unique(every.part[answered])) < PARTS:
+    parts = fit_parts(*chosen(every.choices, len(parts)), parts)
+    if questions < FEWEST or len(np.unique(every.part)) < PARTS:
         return _Fit(weights, parts, True)
     every = added_up(every, parts)
-    fitted = fit_kind(added_up(proposed, parts), weights, nested=False, timed=True)
-    fitted, room = _with_room(_for_all(fitted, every), every)
+    fitted = fit_kind(every, weights, nested=False, timed=True)
     worths = worths_of(f"next, {KINDS[kind]}", every, fitted, SOURCES, False, seed)
-    return _Fit(fitted.weights, parts, True, fitted.calibration, tuple(worths), room)
-
-
-def _for_all(fitted: FittedKind, every: HeldOutQuestions) -> FittedKind:
-    """Returns the fit with scores for all candidates: one that no source proposed is no hit of recall."""
-    scores = np.full(len(every.row), UNPROPOSED, np.float32)
-    scores[every.candidates] = fitted.scores
-    return replace(fitted, scores=scores)
-
-
-def _with_room(fitted: FittedKind, every: HeldOutQuestions) -> tuple[FittedKind, float]:
-    """Returns the least probability of all never-experienced memories, and the fit with it.
-
-    The most likely weights give such memories few places, because content alone says little about what comes next. But
-    what is never shown is never experienced. So they get as much room as costs at most ``COST`` of R@10, both of the
-    questions as they came and of their copies with hidden memories.
-    """
-    choices = every.choices
-    share, never = softmax(fitted.scores, choices.starts), choices.features[:, NEVER] > 0
-    coverage = np.exp(np.minimum.reduceat(choices.offset, choices.starts))  # as in recall
-    rooms = [with_room(share, choices.question, never, np.float32(room) * coverage) for room in ROOMS]
-    found = np.stack([recall_at(one, every, K) for one in rooms])
-    apart = [found[:, every.natural == natural].mean(axis=1) for natural in np.unique(every.natural)]
-    cheap = np.all([values >= (1 - COST) * values[0] for values in apart], axis=0)
-    at = int(np.flatnonzero(cheap)[-1])
-    scores = np.log(np.maximum(rooms[at], 1e-30))
-    return replace(fitted, scores=scores, calibration=calibration_of(every, scores)), ROOMS[at]
+    return _Fit(fitted.weights, parts, True, fitted.calibration, tuple(worths))
 
 
 def added_up(held_out_questions: HeldOutQuestions, parts: Float64) -> HeldOutQuestions:

@@ -33,7 +33,6 @@ class NextMixture:
         calibration: for each kind, the calibration of probabilities among the candidates.
         fitted: for each kind, whether its weights or parts were fitted on this experience. Priors contain no
             information on how predictable this experience is.
-        room: for each kind, the least probability that a never-experienced memory comes next, if one is a candidate.
         bilinear: the model that expects a vector from the last steps; None before a fit.
     """
 
@@ -41,7 +40,6 @@ class NextMixture:
     parts: Float32
     calibration: tuple[Calibration, ...] = (Calibration(),) * len(KINDS)
     fitted: tuple[bool, ...] = (True,) * len(KINDS)
-    room: tuple[float, ...] = (0.0,) * len(KINDS)
     bilinear: Bilinear | None = None
 
     def score(self, columns: Float32, pools: Pools, known: Bools, coverage: float) -> Float32:
@@ -61,13 +59,7 @@ class NextMixture:
         return scores
 
     def confidence(
-        self,
-        scores: Float32,
-        pools: Pools,
-        known: Bools,
-        followers: Sequence[Found],
-        never: Bools,
-        coverage: float,
+        self, scores: Float32, pools: Pools, known: Bools, followers: Sequence[Found], never: Bools
     ) -> tuple[Float32, Float32]:
         """Returns the share (P,) of each candidate, and the probability that it comes next.
 
@@ -77,11 +69,9 @@ class NextMixture:
             known: (Q,) whether the newest step was experienced.
             followers: the memories that came after the last step, after the last two and so on, with counts.
             never: (P,) candidates that were never experienced.
-            coverage: see ``NextEvidence``.
         """
         share, kind = softmax(scores, pools.starts), _kind(known)[pools.cue]
-        room = np.array(self.room, np.float32)[_kind(known)] * np.exp(coverage)
-        share = with_room(share, pools.cue, never, room, left_open(followers[0], len(known)))
+        share = _within_what_is_open(share, pools, followers[0], never)
         if not all(self.fitted):
             share = np.where(np.array(self.fitted)[kind], share, _with_counts(share, pools, followers))
         rank = ranks(share, pools.cue, pools.starts)
@@ -99,7 +89,6 @@ class NextMixture:
             "parts": _rounded(self.parts),
             "calibration": {kind: list(c.weights) for kind, c in zip(KINDS, self.calibration, strict=True)},
             "fitted": list(self.fitted),
-            "room": list(self.room),
         }
 
     @classmethod
@@ -117,14 +106,13 @@ class NextMixture:
             parts = np.array([text["parts"][kind] for kind in KINDS], np.float32).reshape(len(KINDS), len(SHARES))
             calibration = tuple(Calibration(tuple(text["calibration"][kind])) for kind in KINDS)
             fitted = tuple(bool(text["fitted"][at]) for at in range(len(KINDS)))
-            room = tuple(float(text["room"][at]) for at in range(len(KINDS)))
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise InvalidInput(
                 f"The stored weights of recall_next cannot be read ({type(error).__name__}: {error}).",
                 "the weights that fit stored",
                 "Fit again.",
             ) from error
-        return cls(weights, parts, calibration, fitted, room)
+        return cls(weights, parts, calibration, fitted)
 
     @classmethod
     def prior(cls) -> NextMixture:
@@ -148,39 +136,21 @@ def _kind(known: Bools) -> Int64:
     return np.where(known, 0, 1)
 
 
-def left_open(followers: Found, count: int) -> Float32:
-    """Returns the largest probability (Q,) that a never-experienced memory comes next.
+def _within_what_is_open(share: Float32, pools: Pools, followers: Found, never: Bools) -> Float32:
+    """Returns the shares (P,), bounded for memories that were never experienced.
 
-    After n occurrences of the newest step with t different followers, all others together get at most t / (n + t)
+    After n occurrences of the newest step with t different followers, all of them together get at most t / (n + t)
     (Witten and Bell 1991). ``fit`` hides a fifth of the memories, but nearly all may lack experience.
-
-    Args:
-        followers: the memories that came after the newest step, with counts.
-        count: number of questions Q.
     """
-    times = np.bincount(followers[0], followers[2], count)
-    kinds = np.bincount(followers[0], minlength=count)
-    most: Float32 = np.where(times > 0, kinds / np.maximum(times + kinds, 1), 1.0).astype(np.float32)
-    return most
-
-
-def with_room(share: Float32, cue: Int64, never: Bools, least: Float32, most: Float32 | float = 1.0) -> Float32:
-    """Returns the shares (P,), scaled so that all never-experienced candidates together are within bounds.
-
-    Args:
-        share: (P,) the shares; 1 in total for each question.
-        cue: (P,) the question of each candidate.
-        never: (P,) candidates that were never experienced.
-        least: (Q,) their least probability, if there are any; ``most`` has priority.
-        most: (Q,) their largest probability.
-    """
-    new = np.bincount(cue, share * never, len(least))
-    among = np.bincount(cue, never, len(least))
-    both = (among > 0) & (among < np.bincount(cue, minlength=len(least)))  # otherwise there is nothing to divide
-    wanted = np.where(both, np.minimum(np.maximum(new, least), most), new)
-    less, more = wanted / np.maximum(new, 1e-30), (1 - wanted) / np.maximum(1 - new, 1e-30)
-    scaled: Float32 = (share * np.where(never, less[cue], more[cue])).astype(np.float32)
-    return scaled
+    queries = len(pools.starts)
+    times = np.bincount(followers[0], followers[2], queries)
+    kinds = np.bincount(followers[0], minlength=queries)
+    most = np.where(times > 0, kinds / np.maximum(times + kinds, 1), 1.0)
+    new = np.bincount(pools.cue, share * never, queries)
+    less = np.minimum(1.0, most / np.maximum(new, 1e-9))
+    more = (1 - less * new) / np.maximum(1 - new, 1e-9)
+    limited: Float32 = (share * np.where(never, less[pools.cue], more[pools.cue])).astype(np.float32)
+    return limited
 
 
 def _with_counts(share: Float32, pools: Pools, followers: Sequence[Found]) -> Float32:

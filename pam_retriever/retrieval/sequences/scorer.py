@@ -86,9 +86,7 @@ def _score(
     known = evidence.experienced(evidence_of_some.steps.rows[:, 0])
     scores = mixture.score(evidence.score(evidence_of_some, pools), pools, known, evidence.coverage)
     never = ~evidence.experienced(pools.row)
-    share, confidence = mixture.confidence(
-        scores, pools, known, evidence.followers(evidence_of_some), never, evidence.coverage
-    )
+    share, confidence = mixture.confidence(scores, pools, known, evidence.followers(evidence_of_some), never)
     likeness = evidence.likeness(evidence_of_some, pools)
     order = np.lexsort((pools.row, -share, pools.cue))
     order = order[np.arange(len(order)) - pools.starts[pools.cue[order]] < settings.k]
