@@ -82,7 +82,7 @@ def worlds(arguments: argparse.Namespace, embed: Callable[[list[str]], Scores]) 
     for name in TASKS:
         yield name, read(folder / name, embed, with_tests=False)
     for conversation in read_dialogues(find(arguments.locomo, FILES, __doc__ or "")):
-        yield "locomo", _dialogue(conversation, embed)
+        yield "locomo", dialogue(conversation, embed)
     for path in arguments.git:
         yield f"git {path.resolve().name}", _repository(path, embed)
 
@@ -93,7 +93,8 @@ def _task(name: str, texts: list[str], cues: list[str], used: list[list[int]], e
     return Task(name, texts, embed(texts), requests, none, np.empty(0, np.int64), np.ones(len(texts), bool))
 
 
-def _dialogue(conversation: Any, embed: Any) -> Task:
+def dialogue(conversation: Any, embed: Any) -> Task:
+    """Returns a dialogue's questions, in random order, as requests that used its turns."""
     place = {turn["id"]: at for at, turn in enumerate(conversation.turns)}
     order = np.random.default_rng(0).permutation(len(conversation.questions))
     asked = [conversation.questions[at] for at in order.tolist()]

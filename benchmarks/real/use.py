@@ -40,20 +40,25 @@ from benchmarks.real.use_tasks import (
     some,
     tuning,
 )
-from pam_retriever.evaluation import evaluate_rankings
+from pam_retriever.evaluation import Evaluation, evaluate_rankings
 
 CURVE = (100, 300, 1000, 3000, 6000, 10**9)
 TESTS = 400
 KS = (5, 10)
 
 
-def judge(task: Task, scores: Scores) -> dict[str, Any]:
-    """Returns R@5 and R@10 with confidence intervals."""
+def evaluate_scores(task: Task, scores: Scores) -> Evaluation:
+    """Returns recall, also of each question, for (Q, N) scores."""
     allowed = np.where(task.candidates, scores, -np.inf)
     asked = np.flatnonzero(task.cues >= 0)
     allowed[asked, task.cues[asked]] = -np.inf
     ranked = np.argsort(-allowed, axis=1, kind="stable")[:, : max(KS)]
-    found = evaluate_rankings(ranked.tolist(), [set(used) for used in task.tests.used], ks=KS)
+    return evaluate_rankings(ranked.tolist(), [set(used) for used in task.tests.used], ks=KS)
+
+
+def judge(task: Task, scores: Scores) -> dict[str, Any]:
+    """Returns R@5 and R@10 with confidence intervals."""
+    found = evaluate_scores(task, scores)
     return {f"R@{k}": vars(found[f"recall@{k}"]) for k in KS}
 
 

@@ -1,13 +1,18 @@
 """``python -m benchmarks.real.use_ablation``: the effect of each source of the retrieval mixture, on experience.
 
 Every variant learns from the first 80 % of experience and is measured on the rest (``--tune judge`` of
-``benchmarks.real.use``, which also names the origin of the data). The tests are never read. A source is left out of
-both the fit and the ranking. The priors were fitted without the task's own data.
+``benchmarks.real.use``, which also names the origin of the data). The tests are never read. ``locomo`` is the first two
+dialogues of LoCoMo: a fifth of a dialogue's questions is asked after the others were feedback, five times. A source is
+left out of both the fit and the ranking. The priors were fitted without the task's own data. "lost" is the recall
+without a source, subtracted from that of all sources, question by question.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +20,44 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import report
-from benchmarks.real.data import find, load_encoder
-from benchmarks.real.use import judge
+from benchmarks.priors.fit_priors import dialogue
+from benchmarks.real.data import Encode, find
+from benchmarks.real.dialogue import read as read_dialogues
+from benchmarks.real.documents import cached_encoder
+from benchmarks.real.locomo import FILES, TUNED_ON
+from benchmarks.real.use import KS, evaluate_scores
 from benchmarks.real.use_mixture import corpus_of, evidence_maker, history, question_cues, shipped_or_without
 from benchmarks.real.use_tasks import ELSE_LAST, LAST, TASKS, Task, last, read, tuning
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.fitting import sample
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS, ask_held_out
 from pam_retriever.retrieval.mixture.mixture import NEVER_USED
+from pam_retriever.retrieval.mixture.report import mean_interval
 
 Scores = npt.NDArray[np.float32]
 RIDGE = 1e-2
 BATCH = 64
+FOLDS = 5
+ALL = "all sources"
+Recalls = dict[str, npt.NDArray[np.float64]]
+"""(Q, 2) recall at 5 and 10 of each question, by the name of the variant."""
 
 
-def ablate(task: Task) -> dict[str, dict[str, Any]]:
+def parts(name: str, folder: Path, embed: Encode) -> Iterator[Task]:
+    """Yields the tasks of a data set; their questions are judged together."""
+    if name != "locomo":
+        yield last(tuning(read(folder / name, embed, with_tests=False), "judge"), LAST.get(name, ELSE_LAST))
+        return
+    for conversation in read_dialogues(find(None, FILES, __doc__ or ""))[:TUNED_ON]:
+        whole = dialogue(conversation, embed)
+        fold = np.arange(len(whole.experience)) % FOLDS
+        for one in range(FOLDS):
+            tests = whole.experience.take(np.flatnonzero(fold == one))
+            known = whole.experience.take(np.flatnonzero(fold != one))
+            yield replace(whole, experience=known, tests=tests, cues=np.full(len(tests), -1))
+
+
+def ablate(task: Task) -> Recalls:
     """Returns R@5 and R@10 of all sources, and of all but each, for queries by text."""
     corpus = corpus_of(task)
     past, make = history(task, corpus), evidence_maker(corpus)
@@ -41,7 +69,7 @@ def ablate(task: Task) -> dict[str, dict[str, Any]]:
         raise SystemExit(f"{task.name} has too little experience to hold out.")
     choices = sample(asked.choices, prior)
     scale = choices.features.var(axis=0).astype(float) + 1e-3
-    left_out = {"all sources": np.ones(len(features), bool)}
+    left_out = {ALL: np.ones(len(features), bool)}
     for source in evidence.sources:
         left_out[f"all but {source.name}"] = _without(features, source.features)
     left_out["all but never used"] = np.array([not name.startswith(NEVER_USED) for name in features])
@@ -57,7 +85,20 @@ def ablate(task: Task) -> dict[str, dict[str, Any]]:
         scored = evidence.score(some, pools)
         for name, w in weights.items():
             found[name][start + pools.cue, pools.row] = scored @ w.astype(np.float32)
-    return {name: judge(task, scores) for name, scores in found.items()}
+    judged = {name: evaluate_scores(task, scores).per_question for name, scores in found.items()}
+    return {name: np.stack([one[f"recall@{k}"] for k in KS], axis=1) for name, one in judged.items()}
+
+
+def summary(found: list[Recalls]) -> dict[str, dict[str, Any]]:
+    """Returns each variant's recalls and losses with their intervals, over the questions of all parts."""
+    rows = {name: np.concatenate([one[name] for one in found]) for name in found[0]}
+    return {
+        name: {
+            **{f"R@{k}": vars(mean_interval(values[:, at])) for at, k in enumerate(KS)},
+            **{f"lost R@{k}": vars(mean_interval((rows[ALL] - values)[:, at])) for at, k in enumerate(KS)},
+        }
+        for name, values in rows.items()
+    }
 
 
 def _without(features: tuple[str, ...], dropped: tuple[str, ...]) -> npt.NDArray[np.bool_]:
@@ -67,17 +108,20 @@ def _without(features: tuple[str, ...], dropped: tuple[str, ...]) -> npt.NDArray
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", help="folder of the tasks (default: 'use' in PAM_DATA_DIR)")
-    parser.add_argument("--tasks", nargs="+", default=list(TASKS), help="tasks to run, each a subfolder")
+    parser.add_argument("--tasks", nargs="+", default=[*TASKS, "locomo"], help="subfolders, or locomo")
     parser.add_argument("--embedder", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
+    parser.add_argument("--embeddings", type=Path, default=Path(tempfile.gettempdir()) / "pam-ablation")
     parser.add_argument("--name", default="real/use-ablation", help="name of the JSON file in benchmarks/results")
     arguments = parser.parse_args()
     folder = find(arguments.folder, ("use",), __doc__ or "")
-    embed = load_encoder(arguments.embedder)
+    embed = cached_encoder(arguments.embedder, arguments.embeddings)
     results: dict[str, Any] = {}
     for name in arguments.tasks:
-        task = tuning(read(folder / name, embed, with_tests=False), "judge")
-        results[name] = ablate(last(task, LAST.get(name, ELSE_LAST)))
-        columns = {f"R@{k}": {row: found[f"R@{k}"]["mean"] for row, found in results[name].items()} for k in (5, 10)}
+        results[name] = summary([ablate(task) for task in parts(name, folder, embed)])
+        measures = [f"{kind}R@{k}" for kind in ("", "lost ") for k in KS]
+        columns = {
+            measure: {row: found[measure]["mean"] for row, found in results[name].items()} for measure in measures
+        }
         print(f"\n{name}\n{report.table(list(results[name]), columns, digits=3)}", flush=True)
     print(f"\nwritten to {report.write(arguments.name, {'seed': 0, 'ridge': RIDGE, 'tasks': results})}")
 

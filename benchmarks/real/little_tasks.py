@@ -1,0 +1,145 @@
+"""Tasks with little experience: some trajectories, and cues that were in none of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.real import documents_pool, wikispeedia
+from benchmarks.real.data import Encode
+from benchmarks.real.dialogue import Conversation
+from benchmarks.real.dialogue import read as read_dialogues
+from benchmarks.real.locomo import TUNED_ON
+from benchmarks.worlds import paper
+from pam_retriever.types import Float32
+
+CUES, ASKED, EXPERIENCES = 400, 400, 600  # largest numbers of cues, of requests as queries, and of trajectories
+WINDOW = 5  # the default of ``fit``
+TUNING_WORLD = 7
+
+
+@dataclass(frozen=True)
+class Little:
+    """Memories, ``given`` trajectories of them, and queries.
+
+    Attributes:
+        texts: texts of the memories; empty for none.
+        vectors: (N, d).
+        given: trajectories to learn from, each some positions of memories.
+        cues: memories that are in no trajectory, each with the memories that it is later experienced with.
+        asked: requests in words, each with the memories that it uses.
+        asked_vectors: (Q, d) of the requests.
+        window: the window of ``fit``.
+    """
+
+    texts: list[str]
+    vectors: Float32
+    given: list[list[int]]
+    cues: list[tuple[int, frozenset[int]]]
+    asked: list[tuple[str, frozenset[int]]] = field(default_factory=list)
+    asked_vectors: Float32 | None = None
+    window: int = WINDOW
+
+
+def documents(path: Path, encode: Encode, sizes: Sequence[int]) -> Iterator[tuple[int, Little]]:
+    """Yields the passages of multi-hop questions: those of a question are a trajectory. Tuning half only, two folds."""
+    pool = documents_pool.read(path, encode)
+    tuning = np.random.default_rng(0).permutation(len(pool.halves()[0]))
+    half = len(tuning) // 2
+    for size in sizes:
+        for given, later in ((tuning[:half], tuning[half:]), (tuning[half:], tuning[:half])):
+            if size <= len(given):
+                sets = [pool.supporting[at] for at in given[:size]]
+                after = [pool.supporting[at] for at in later]
+                asked = [(pool.questions[at], frozenset(pool.supporting[at])) for at in later]
+                yield size, Little(pool.texts, pool.looks, sets, _together(sets, after), asked, pool.asked[later])
+
+
+def requests(folder: Path, encode: Encode, sizes: Sequence[int]) -> Iterator[tuple[int, Little]]:
+    """Yields a task of use: what a request used is a trajectory. Learns from before the last fifth of experience."""
+    texts, place = [], {}
+    for at, row in enumerate(_lines(folder / "memories.jsonl")):
+        texts.append(row["text"])
+        place[row["id"]] = at
+    rows = [(row["cue"], [place[id] for id in row["used"]]) for row in _lines(folder / "experience.jsonl")]
+    cut = int(0.8 * len(rows))
+    before = [used for _, used in rows[:cut] if len(set(used)) > 1][-EXPERIENCES:]
+    after = [row for row in rows[cut:] if len(set(row[1])) > 1]
+    after = [after[at] for at in np.sort(np.random.default_rng(0).permutation(len(after))[:ASKED])]
+    vectors, asked = encode(texts), encode([cue for cue, _ in after])
+    for size in sizes:
+        given = before[-size:]
+        cues = _together(given, [used for _, used in after])
+        yield size, Little(texts, vectors, given, cues, [(cue, frozenset(used)) for cue, used in after], asked)
+
+
+def dialogues(path: Path, encode: Encode, sizes: Sequence[int]) -> Iterator[tuple[int, Little]]:
+    """Yields the two tuning dialogues: sessions are trajectories, and cues are turns of later sessions."""
+    for one in read_dialogues(path)[:TUNED_ON]:
+        yield from _dialogue(one, encode, sizes)
+
+
+def _dialogue(one: Conversation, encode: Encode, sizes: Sequence[int]) -> Iterator[tuple[int, Little]]:
+    texts = [turn["text"] for turn in one.turns]
+    place = {turn["id"]: at for at, turn in enumerate(one.turns)}
+    vectors, asked = encode(texts), encode([question for question, _, _ in one.questions])
+    sessions = [np.flatnonzero(one.sessions == number).tolist() for number in np.unique(one.sessions)]
+    questions = [(question, frozenset(place[id] for id in found)) for question, found, _ in one.questions]
+    for size in sizes:
+        if size < len(sessions):
+            cues = _around(sessions[:size], sessions[size:], WINDOW)
+            yield size, Little(texts, vectors, sessions[:size], cues, questions, asked)
+
+
+def walks(folder: Path, encode: Encode, sizes: Sequence[int]) -> Iterator[tuple[int, Little]]:
+    """Yields Wikispeedia's walks; cues are articles of the tuning walks that the given walks did not visit."""
+    titles, every = wikispeedia.read(folder)
+    before, after = wikispeedia.split(wikispeedia.split(every)[0])
+    texts = [title.replace("_", " ") for title in titles]
+    vectors, later = encode(texts), [list(walk.articles) for walk in after]
+    for size in sizes:
+        given = [list(walk.articles) for walk in before if len(set(walk.articles)) > 1][-size:]
+        yield size, Little(texts, vectors, given, _around(given, later, wikispeedia.WINDOW), window=wikispeedia.WINDOW)
+
+
+def world(_path: None, _encode: Encode, sizes: Sequence[int]) -> Iterator[tuple[int, Little]]:
+    """Yields the paper's world of the tuning seed with 100 trajectories."""
+    built = paper.build(TUNING_WORLD, 100)
+    trajectories = built.trajectories.tolist()
+    for size in sizes:
+        if size < len(trajectories):
+            given = trajectories[:size]
+            yield size, Little([], built.states, given, _around(given, trajectories[size:], WINDOW))
+
+
+def _together(given: list[list[int]], later: list[list[int]]) -> list[tuple[int, frozenset[int]]]:
+    """Returns each memory of ``later`` sets that is in no given one, with the others of its set."""
+    known = {one for used in given for one in used}
+    found = [(one, frozenset(used) - {one}) for used in later for one in dict.fromkeys(used) if one not in known]
+    return _some([(cue, wanted) for cue, wanted in found if wanted])
+
+
+def _around(given: list[list[int]], later: list[list[int]], window: int) -> list[tuple[int, frozenset[int]]]:
+    """Returns each step of ``later`` trajectories whose memory is in no given one, with those within the window."""
+    known = {one for steps in given for one in steps}
+    found = [
+        (cue, frozenset(steps[max(0, at - window) : at + window + 1]) - {cue})
+        for steps in later
+        for at, cue in enumerate(steps)
+        if cue not in known
+    ]
+    return _some([(cue, wanted) for cue, wanted in found if wanted])
+
+
+def _some(cues: list[tuple[int, frozenset[int]]]) -> list[tuple[int, frozenset[int]]]:
+    chosen = np.sort(np.random.default_rng(0).permutation(len(cues))[:CUES])
+    return [cues[at] for at in chosen]
+
+
+def _lines(path: Path) -> list[dict[str, object]]:
+    with path.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
