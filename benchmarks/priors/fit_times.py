@@ -5,8 +5,8 @@ So each of their questions without a time, whose evidence lies in one session, i
 its day, its month with and without the year. People name wrong dates, too: 3 of the 33 dates among the 41 questions
 are of a time of which nothing was said. So a tenth of the questions gets another date. The weight of a time of the
 calendar is the smallest whose mean of R@5, R@10 and R@20 is within one standard error of the best one's. A time
-relative to now ("last week") keeps the weight that was best on the 41 questions: in a question about a dialogue it may be
-the speaker's.
+relative to now ("last week") keeps the weight that was best on the 41 questions: in a question about a dialogue it may
+be the speaker's.
 """
 
 from __future__ import annotations
