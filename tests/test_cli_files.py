@@ -201,7 +201,7 @@ def test_an_interrupted_command_reports_stored_data_and_continues(tmp_path, monk
     with monkeypatch.context() as pressed:
         pressed.setattr(PredictiveAssociativeIndex, "add", interrupted)
         assert fit(path, folder) == 130
-    assert "of 10 events 8 are new in the index; that stays" in capsys.readouterr().err
+    assert "8 of 10 events are new in the index; that stays" in capsys.readouterr().err
     assert len(stored(folder)) == 8
     assert fit(path, folder) == 0
     assert "10 events: 2 new, 8 there already" in capsys.readouterr().out
@@ -326,7 +326,7 @@ def test_inspect_lists_sessions_fields_and_what_was_learnt(tmp_path, capsys):
     out = capsys.readouterr().out
     for line in (
         "6 memories",
-        "learnt: associations of its sessions; 1 past requests",
+        "learnt: associations of its sessions; 1 past request",
         "sessions: 2",
         '  session="a": 3 steps, 3 memories',
         '  session="b": 2 steps, 2 memories',

@@ -165,7 +165,7 @@ def test_the_index_answers_in_the_old_space_until_the_new_one_is_complete():
 def test_a_failed_move_changes_nothing(index):
     before = vectors_of(index)
     index.add(np.ones((1, 16)), ["vector"])
-    with pytest.raises(InvalidInput, match=r"added as vectors.*vector"):
+    with pytest.raises(InvalidInput, match=r"no observations, of 1 memory.*vector"):
         index.reencode(encoder_of(seed=1), progress=False)
     np.testing.assert_array_equal(vectors_of(index), before)
     index.add([{"speaker": "Ada"}], ["vector"])  # its observation replaces the vector

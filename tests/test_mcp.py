@@ -76,7 +76,7 @@ async def test_every_tool(folder):
         await ask(client, "feedback", question="what helps a bruise", used=[ids[2]], unused=[ids[0]])
         found = await ask(client, "recall", question="what helps against a bruise")
         assert found["memories"][0]["id"] == ids[2]
-        assert "served 1 past questions" in found["memories"][0]["why"][0]
+        assert "served 1 past question" in found["memories"][0]["why"][0]
         assert 0 < found["memories"][0]["confidence"] <= 1
         listed = await ask(client, "sessions", limit=1, offset=1)
         assert (listed["total"], listed["sessions"]) == (
