@@ -56,7 +56,7 @@ def documents(path: Path, encode: Encode, sizes: Sequence[int]) -> Iterator[tupl
                 sets = [pool.supporting[at] for at in given[:size]]
                 after = [pool.supporting[at] for at in later]
                 asked = [(pool.questions[at], frozenset(pool.supporting[at])) for at in later]
-                yield size, Little(pool.texts, pool.looks, sets, _together(sets, after), asked, pool.asked[later])
+                yield size, Little(pool.texts, pool.vectors, sets, _together(sets, after), asked, pool.asked[later])
 
 
 def requests(folder: Path, encode: Encode, sizes: Sequence[int]) -> Iterator[tuple[int, Little]]:
