@@ -86,3 +86,16 @@ def test_the_model_is_stored_and_checked(tmp_path):
     ):
         with pytest.raises(IndexFormatError, match="Fit again"):
             Bilinear.unpack(wrong, DIM)
+
+
+def test_a_fit_with_too_few_steps_keeps_no_earlier_model():
+    """The model of an earlier fit would know of memories that were erased since."""
+    vectors, _ = turned(60, seed=0)
+    index = PredictiveAssociativeIndex(DIM)
+    index.add(vectors, [f"m{n}" for n in range(120)])
+    index.fit([Trajectory(ids=[f"m{n}", f"m{n + 60}"], id=str(n)) for n in range(50)], config=TINY, progress=False)
+    assert index._store.database.settings.weights("next")
+    index.erase([f"m{n}" for n in range(48)])
+    index.fit(from_scratch=True, config=TINY, progress=False)
+    assert not index._store.database.settings.weights("next")
+    assert index.recall_next(["m49"], k=1).ids == ["m109"]

@@ -106,7 +106,7 @@ class NextSteps(IndexBase):
             stored = view.database.settings.get(NEXT)
             mixture = NextMixture.from_dict(stored) if isinstance(stored, dict) else None
             packed = None if mixture is None else view.database.settings.weights(NEXT)
-            if mixture is not None and packed is not None:
+            if mixture is not None and packed:
                 mixture = replace(mixture, bilinear=Bilinear.unpack(packed, self.dim))
             return next_hits(view, mixture or _prior(), steps, settings)
 
@@ -171,7 +171,8 @@ class NextSteps(IndexBase):
         mixture, questions, validation = fit_next(experienced, seed)
         with self._lock.exclusive():
             bilinear = mixture.bilinear
-            self._store.set_setting(NEXT, mixture.to_dict(), None if bilinear is None else bilinear.pack())
+            # no bytes without a model: an earlier one knows of experience that may be erased
+            self._store.set_setting(NEXT, mixture.to_dict(), b"" if bilinear is None else bilinear.pack())
         return questions, validation
 
 
