@@ -1,7 +1,8 @@
 """``python -m benchmarks.real.sequence --model GRU4Rec``: the next article, by networks that read the whole walk.
 
 SASRec (Kang and McAuley, ICDM 2018) in the implementation of RecTools: ``pip install "rectools[torch]>=0.19"
-"pandas<3"``, which no other part of this project needs; with the loss of gSASRec (Petrov and Macdonald, RecSys 2023).
+"pandas<3"``, which no other part of this project needs. Its loss is the cross-entropy over all items (Klenitskiy and
+Vasilev, RecSys 2023), or with ``--set loss=gBCE`` that of gSASRec (Petrov and Macdonald, RecSys 2023).
 GRU4Rec is in ``benchmarks.baselines.gru``; queries and experience are the same as in ``benchmarks.real.next``.
 
 ``--part tuning`` splits the experience once more, does not use the test walks, and prints the figures after each pass,
@@ -17,6 +18,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -40,7 +42,7 @@ from benchmarks.real.wikispeedia import (
 )
 
 TUNED_ON = 1_000
-NEGATIVES, CALIBRATION = 256, 0.75  # of the loss
+NEGATIVES, CALIBRATION = 256, 0.75  # of the loss gBCE
 
 
 class Network(Protocol):
@@ -71,12 +73,16 @@ class SASRec:
         factors: size of the embeddings.
         rate: learning rate of Adam.
         longest: largest number of last articles in the input.
+        loss: "softmax" over all items, or "gBCE" with sampled items.
+        dropout: share of the activations that training sets to zero.
         seed: seed of weights, dropout and order.
     """
 
     factors: int = 128
     rate: float = 1e-3
     longest: int = 20
+    loss: str = "softmax"
+    dropout: float = 0.2
     seed: int = 0
     done: int = field(default=0, init=False)
 
@@ -91,9 +97,15 @@ class SASRec:
         warnings.filterwarnings("ignore", module="pytorch_lightning")
         seed_everything(self.seed)
         self._data = interactions(walks)
-        loss = {"loss": "gBCE", "n_negatives": NEGATIVES, "gbce_t": CALIBRATION}
         self._model = SASRecModel(
-            session_max_len=self.longest, n_factors=self.factors, lr=self.rate, epochs=1_000, **loss
+            session_max_len=self.longest,
+            n_factors=self.factors,
+            lr=self.rate,
+            dropout_rate=self.dropout,
+            loss=self.loss,
+            n_negatives=NEGATIVES,
+            gbce_t=CALIBRATION,
+            epochs=1_000,
         )
 
     def one_pass(self) -> float:
@@ -156,6 +168,14 @@ def interactions(walks: list[tuple[int, ...]]) -> Any:
     return Dataset.construct(frame)
 
 
+def number(value: str) -> float | str:
+    """Reads a setting: an integer, a float, or a name."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(value)
+    return value
+
+
 MODELS: dict[str, Callable[..., Network]] = {"SASRec": SASRec, "GRU4Rec": Recurrent}
 
 
@@ -193,7 +213,7 @@ def main() -> None:
     training, test = split(walks)
     if given.part == "tuning":
         training, test = split(training)
-    settings = {name: float(value) if "." in value else int(value) for name, value in (s.split("=") for s in given.set)}
+    settings = {name: number(value) for name, value in (setting.split("=") for setting in given.set)}
     hidden = set(np.random.default_rng(given.seed).permutation(len(titles))[: int(HIDDEN_SHARE * len(titles))].tolist())
     asked = {"all": (training, {"all": draw_steps(test, given.seed)})}
     if given.part == "reported":
