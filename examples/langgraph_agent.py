@@ -51,9 +51,9 @@ def build_agent(model: BaseChatModel, store: PAMStore) -> CompiledStateGraph:
         memories, said = get_store(), state["messages"][-1].text
         namespace = (config["configurable"]["user"], "said")  # the first element is the tenant
         known = memories.search(namespace, query=said, limit=KNOWN)
-        told = "\n".join(f"- {item.value['text']}" for item in known)
+        facts = "\n".join(f"- {item.value['text']}" for item in known)
         memories.put(namespace, str(uuid.uuid4()), {"text": said})  # the store links it to the previous turn
-        return {"messages": [model.invoke([*state["messages"][:-1], HumanMessage(f"{said}\n\nYou know:\n{told}")])]}
+        return {"messages": [model.invoke([*state["messages"][:-1], HumanMessage(f"{said}\n\nYou know:\n{facts}")])]}
 
     graph = StateGraph(MessagesState)
     graph.add_node("answer", answer)

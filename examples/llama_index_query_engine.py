@@ -102,11 +102,11 @@ def main() -> None:
         [
             TextNode(
                 text=text,
-                metadata={"day": day, "entry": place},
+                metadata={"day": day, "entry": position},
                 excluded_embed_metadata_keys=["day", "entry"],  # the date must not make entries look alike
             )
             for day, entries in LOG.items()
-            for place, text in enumerate(entries)
+            for position, text in enumerate(entries)
         ]
     )
     print(store.fit(group_by="day", order_by="entry", progress=False))

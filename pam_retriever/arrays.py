@@ -16,8 +16,8 @@ SPARE = 8  # a growing array reserves an eighth more room than it needs
 
 def concatenated(start: Int64, count: Int64) -> Int64:
     """Returns the concatenation of the ranges ``start[i] : start[i] + count[i]``, as one array of positions."""
-    places: Int64 = np.arange(count.sum()) + np.repeat(start - np.cumsum(count) + count, count)
-    return places
+    positions: Int64 = np.arange(count.sum()) + np.repeat(start - np.cumsum(count) + count, count)
+    return positions
 
 
 def added_up(one: Int64, other: Int64, value: Float32 | Float64) -> tuple[Int64, Int64, Float32]:
@@ -25,8 +25,8 @@ def added_up(one: Int64, other: Int64, value: Float32 | Float64) -> tuple[Int64,
     if not len(one):
         return one, other, value.astype(np.float32)
     size = int(other.max()) + 1
-    pairs, place = np.unique(one * size + other, return_inverse=True)
-    return pairs // size, pairs % size, np.bincount(place, value, len(pairs)).astype(np.float32)
+    pairs, position = np.unique(one * size + other, return_inverse=True)
+    return pairs // size, pairs % size, np.bincount(position, value, len(pairs)).astype(np.float32)
 
 
 def among(ordered: Int64, values: Int64) -> Bools:
@@ -52,21 +52,21 @@ class GrowingArray:
     """
 
     def __init__(self, values: npt.NDArray[Any]) -> None:
-        self._held, self._length = values, len(values)
+        self._buffer, self._length = values, len(values)
 
     @property
     def values(self) -> npt.NDArray[Any]:
         """The numbers (n,), as a view."""
-        return self._held[: self._length]
+        return self._buffer[: self._length]
 
     def extend(self, more: npt.NDArray[Any]) -> None:
         """Appends numbers."""
         length = self._length + len(more)
-        if length > len(self._held):
-            held = np.empty(length + length // SPARE + 16, self._held.dtype)
-            held[: self._length] = self.values
-            self._held = held
-        self._held[self._length : length] = more
+        if length > len(self._buffer):
+            buffer = np.empty(length + length // SPARE + 16, self._buffer.dtype)
+            buffer[: self._length] = self.values
+            self._buffer = buffer
+        self._buffer[self._length : length] = more
         self._length = length
 
 

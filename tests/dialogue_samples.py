@@ -19,19 +19,19 @@ class Turn:
     id: str
     text: str
     session: str
-    place: int
+    position: int
 
 
 def turns() -> list[Turn]:
     """Returns twelve sessions; every third turn names an object, and the next turn answers without naming it."""
     spoken = []
     for session in range(SESSIONS):
-        for place in range(TURNS):
-            thing = f"thing{session}x{place // 3}"
-            text = f"{PEOPLE[place % 2]}: " + (
-                f"how did it go with the {thing}" if place % 3 == 0 else f"it went well on day {place} as I hoped"
+        for position in range(TURNS):
+            thing = f"thing{session}x{position // 3}"
+            text = f"{PEOPLE[position % 2]}: " + (
+                f"how did it go with the {thing}" if position % 3 == 0 else f"it went well on day {position} as I hoped"
             )
-            spoken.append(Turn(f"{session}-{place}", text, f"session {session}", place))
+            spoken.append(Turn(f"{session}-{position}", text, f"session {session}", position))
     return spoken
 
 

@@ -10,7 +10,7 @@ from typing import Any
 PATIENCE = 60.0  # seconds after which a blocked loop is released, and the test fails
 
 
-class Held:
+class BlockedCalls:
     """Makes calls wait until the event loop releases them. If a call blocks the loop, it is never released in time."""
 
     def __init__(self) -> None:

@@ -67,9 +67,11 @@ def fitted_sessions() -> PAMVectorStore:
     store = PAMVectorStore(TableEmbedder())
     store.add_documents(
         [
-            Document(f"s{session} p{place}", id=f"{session}-{place}", metadata={"session": session, "place": place})
+            Document(
+                f"s{session} p{position}", id=f"{session}-{position}", metadata={"session": session, "place": position}
+            )
             for session in range(8)
-            for place in range(3)
+            for position in range(3)
         ]
     )
     store.fit(group_by="session", order_by="place", config=TINY, progress=False)

@@ -48,7 +48,7 @@ def fitted(baseline, window=2, vectors=VECTORS):
     return baseline
 
 
-def met(window=2) -> np.ndarray:
+def co_occurrences(window=2) -> np.ndarray:
     """Returns how often two memories occur together, counted by a loop."""
     counts = np.zeros((7, 7))
     for path in PATHS:
@@ -63,8 +63,8 @@ def rows_to_one(graph):
 
 
 def test_counts_are_cooccurrence_counts():
-    assert fitted(Counts()).scores(EVERY).tolist() == met().tolist()
-    assert met()[0].tolist() == [0, 1, 1, 0, 1, 1, 0]
+    assert fitted(Counts()).scores(EVERY).tolist() == co_occurrences().tolist()
+    assert co_occurrences()[0].tolist() == [0, 1, 1, 0, 1, 1, 0]
 
 
 def test_ppmi_worked_out_by_hand():
@@ -89,21 +89,21 @@ def test_ppmi_drops_pairs_below_chance():
 
 
 def test_item_knn_is_the_cosine_of_rows():
-    length = np.linalg.norm(met(), axis=1, keepdims=True)
-    rows = met() / np.where(length > 0, length, 1)
+    length = np.linalg.norm(co_occurrences(), axis=1, keepdims=True)
+    rows = co_occurrences() / np.where(length > 0, length, 1)
     np.testing.assert_allclose(fitted(ItemKNN()).scores(EVERY), rows @ rows.T, atol=1e-6)
 
 
 @pytest.mark.parametrize("cue", [0, 3, 6])
 def test_pagerank_is_that_of_networkx(cue):
-    graph = nx.from_numpy_array(met(), create_using=nx.DiGraph)
+    graph = nx.from_numpy_array(co_occurrences(), create_using=nx.DiGraph)
     expected = nx.pagerank(graph, alpha=0.85, personalization={cue: 1}, tol=1e-10, max_iter=1000)
     scores = fitted(PersonalisedPageRank(tolerance=1e-8)).scores(np.array([cue]))[0]
     np.testing.assert_allclose(scores, [expected[node] for node in range(7)], atol=1e-5)
 
 
 def test_random_walks_are_powers_of_the_transitions():
-    transition = rows_to_one(met())
+    transition = rows_to_one(co_occurrences())
     expected = sum(np.linalg.matrix_power(transition, steps) for steps in (1, 2, 3)) / 3
     np.testing.assert_allclose(fitted(RandomWalk(steps=3)).scores(EVERY), expected, atol=1e-6)
 
@@ -162,7 +162,7 @@ def test_temporal_context_recalls_near_and_forward_first():
 
 def test_hopfield_reads_out_the_mean_of_the_associates():
     keys = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
-    values = rows_to_one(met()) @ keys
+    values = rows_to_one(co_occurrences()) @ keys
     point = softmax(8 * keys @ keys.T, axis=1) @ values
     point /= np.linalg.norm(point, axis=1, keepdims=True)
     model = fitted(Hopfield(beta=8))
@@ -190,11 +190,11 @@ def test_a_baseline_scores_every_memory_and_reports_its_size(name):
 def test_a_noisy_cue_is_recognised_as_the_nearest_memories():
     model = fitted(Counts())
     noisy = VECTORS[[2, 0]] + 0.01
-    assert Recognising(model, VECTORS).scores_of(noisy).tolist() == met()[[2, 0]].tolist()
+    assert Recognising(model, VECTORS).scores_of(noisy).tolist() == co_occurrences()[[2, 0]].tolist()
     units = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
     weight = softmax(units @ units[2] / 0.5)
     spread = Recognising(model, VECTORS, nearest=7, temperature=0.5).scores_of(VECTORS[[2]])[0]
-    np.testing.assert_allclose(spread, weight @ met(), atol=1e-6)
+    np.testing.assert_allclose(spread, weight @ co_occurrences(), atol=1e-6)
 
 
 def mirrored() -> tuple[Experience, np.ndarray]:

@@ -315,7 +315,8 @@ def test_emoji_stay_whole():
 
 def test_inspect_lists_sessions_fields_and_what_was_learnt(tmp_path, capsys):
     events = [
-        {**event, "place": place, "n": 3} for event, place in zip(walk("a", 3) + walk("b", 2), "xyzxy", strict=True)
+        {**event, "place": position, "n": 3}
+        for event, position in zip(walk("a", 3) + walk("b", 2), "xyzxy", strict=True)
     ]
     assert fit(write(tmp_path / "events.jsonl", events), tmp_path / "index") == 0
     with PredictiveAssociativeIndex.open(tmp_path / "index") as index:

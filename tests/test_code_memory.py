@@ -35,7 +35,7 @@ def update(index: PredictiveAssociativeIndex, folder: Path, revision: str = "HEA
     return learn(index, Repository(folder), revision, **options)
 
 
-def known(index: PredictiveAssociativeIndex) -> dict[str, object]:
+def contents(index: PredictiveAssociativeIndex) -> dict[str, object]:
     """Returns the contents of the index of a repository, without the ids of its memories."""
     path = {one.id: one.metadata["path"] for one in index.find({"kind": FILE})}
     return {
@@ -60,7 +60,7 @@ def test_a_history_becomes_memories_and_trajectories(history):
     history.write()
     index = fresh()
     report = update(index, history.folder, most_files=3)
-    found = known(index)
+    found = contents(index)
     assert set(found["files"]) == {"a.py", "lib/c.py", "side.py", "merged.py", *(f"many/{n}" for n in range(4))}
     said = {text: paths for text, paths, _ in found["commits"].values()}
     assert said == {
@@ -74,7 +74,7 @@ def test_a_history_becomes_memories_and_trajectories(history):
     assert index.get(["lib/c.py"])[0].text == "lib/c.py\nlib c py\n" + ("three\n" * 9).rstrip()
 
 
-def wander(history: History, random: np.random.Generator, files: dict[str, str], commits: int) -> None:
+def random_history(history: History, random: np.random.Generator, files: dict[str, str], commits: int) -> None:
     """Makes random edits, additions, deletions, renames (also to paths of earlier files), branches and merges."""
     for _ in range(commits):
         changes: dict[str, str | bytes | None] = {}
@@ -109,12 +109,12 @@ def test_incremental_updates_equal_one_update(seed, tmp_path):
     history, files = History(tmp_path / "r"), dict[str, str]()
     index, relearnt = fresh(), 0
     for _ in range(6):
-        wander(history, random, files, int(random.integers(1, 5)))
+        random_history(history, random, files, int(random.integers(1, 5)))
         history.write()
         relearnt += bool(update(index, history.folder).forgotten)
     whole = fresh()
     update(whole, history.folder)
-    assert known(index) == known(whole)
+    assert contents(index) == contents(whole)
     assert update(index, history.folder).commits == 0
 
 
@@ -130,7 +130,7 @@ def test_an_interrupted_run_goes_on(seed, call, tmp_path, monkeypatch):
     history, files = History(tmp_path / "r"), dict[str, str]()
     index = fresh()
     for step in range(3):
-        wander(history, random, files, 4)
+        random_history(history, random, files, 4)
         history.write()
         original = getattr(PredictiveAssociativeIndex, call)
 
@@ -144,12 +144,12 @@ def test_an_interrupted_run_goes_on(seed, call, tmp_path, monkeypatch):
                 patch.setattr(PredictiveAssociativeIndex, call, killed)
                 update(index, history.folder)
             if random.random() < 0.5:
-                wander(history, random, files, 2)
+                random_history(history, random, files, 2)
                 history.write()
         update(index, history.folder)
     whole = fresh()
     update(whole, history.folder)
-    assert known(index) == known(whole)
+    assert contents(index) == contents(whole)
 
 
 class _perhaps:  # noqa: N801
@@ -175,7 +175,7 @@ def test_a_history_that_was_rewritten_is_noticed(history):
     assert report.forgotten == 1
     whole = fresh()
     update(whole, history.folder)
-    assert known(index) == known(whole)
+    assert contents(index) == contents(whole)
     # the known history no longer exists at all
     git(history.folder, "commit", "--quiet", "--amend", "-m", "Amended")
     git(history.folder, "reflog", "expire", "--expire=now", "--all")
@@ -201,7 +201,7 @@ def test_another_branch_and_back(history):
         update(index, history.folder, branch)
     whole = fresh()
     update(whole, history.folder, "main")
-    assert known(index) == known(whole)
+    assert contents(index) == contents(whole)
 
 
 def test_a_shallow_clone_does_not_learn_its_boundary(history, tmp_path):
@@ -237,11 +237,11 @@ def test_binary_large_and_ignored_files_are_left_out(history):
     git(history.folder, "commit", "--quiet", "-m", "Link")
     index = fresh()
     update(index, history.folder)
-    assert set(known(index)["files"]) == {"a.py", ".gitignore", strange, "new\nline.py", "latin.txt", "empty"}
+    assert set(contents(index)["files"]) == {"a.py", ".gitignore", strange, "new\nline.py", "latin.txt", "empty"}
     history.commit("Binary now", {"a.py": b"\x00"})
     history.write()
     update(index, history.folder)
-    assert "a.py" not in known(index)["files"]
+    assert "a.py" not in contents(index)["files"]
 
 
 def test_a_hostile_repository_runs_nothing(history, tmp_path):
@@ -254,7 +254,7 @@ def test_a_hostile_repository_runs_nothing(history, tmp_path):
         git(history.folder, "config", name, f"touch {mark}" if name != "log.showSignature" else "true")
     index = fresh()
     update(index, history.folder)
-    assert set(known(index)["files"]) == {"a.py", ".gitattributes", "--help"}
+    assert set(contents(index)["files"]) == {"a.py", ".gitattributes", "--help"}
     assert not mark.exists()
     with pytest.raises(InvalidInput):
         update(index, history.folder, "--output=x")
@@ -270,7 +270,7 @@ def test_the_environment_of_a_hook_does_not_lead_elsewhere(history, tmp_path, mo
     monkeypatch.setenv("GIT_DIR", str(other.folder / ".git"))
     index = fresh()
     update(index, history.folder)
-    assert set(known(index)["files"]) == {"a.py"}
+    assert set(contents(index)["files"]) == {"a.py"}
 
 
 FILES = {  # the message of the commits of a component -> its files

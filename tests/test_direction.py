@@ -21,7 +21,7 @@ def number(id: str) -> int:
     return int(id[1:])
 
 
-def ahead(hits, cue: str) -> list[int]:
+def steps_ahead(hits, cue: str) -> list[int]:
     """Returns the distance after the cue, in steps, of the hits that are in the cue's outing."""
     return [number(hit.id) - number(cue) for hit in hits if number(hit.id) // 10 == number(cue) // 10]
 
@@ -103,7 +103,7 @@ def test_before_a_fit_only_what_came_that_way_is_found(unfitted, mode):
             wanted = [
                 step for step in (sign, 2 * sign, 3 * sign, 4 * sign, 5 * sign) if 0 <= number(id) % 10 + step < 10
             ]
-            assert ahead(hits, id) == wanted and len(hits) == len(wanted)
+            assert steps_ahead(hits, id) == wanted and len(hits) == len(wanted)
 
 
 def test_before_a_fit_a_vector_asks_what_looks_like_it(unfitted, planted):
@@ -137,7 +137,7 @@ def test_after_and_before_are_distinguished(one_way, mode):
     ids = [f"m{n:03}" for n in range(200) if 2 <= n % 10 <= 7]
     for way, sign in (("after", 1), ("before", -1)):
         for id, hits in zip(ids, one_way.recall_many(ids, 199, mode, direction=way), strict=True):
-            found = [step * sign for step in ahead(hits, id) if abs(step) <= WINDOW]
+            found = [step * sign for step in steps_ahead(hits, id) if abs(step) <= WINDOW]
             assert set(found[:WINDOW]) == {1, 2}, (id, found)
 
 
@@ -159,8 +159,8 @@ def test_by_channels_what_came_the_other_way_loses_its_association(one_way, opti
 def test_a_step_that_was_never_taken_scores_next_to_nothing(one_way):
     """Nothing came after the last step of an outing, so its associates have almost no score for "after"."""
     for id in ("m019", "m029"):
-        assert ahead(one_way.recall(id, k=5, direction="after", min_score=0.2), id) == []
-        assert ahead(one_way.recall(id, k=2, direction="before"), id) == [-1, -2]
+        assert steps_ahead(one_way.recall(id, k=5, direction="after", min_score=0.2), id) == []
+        assert steps_ahead(one_way.recall(id, k=2, direction="before"), id) == [-1, -2]
 
 
 def test_directions_of_noisy_views_are_distinguished(one_way, planted):
@@ -168,8 +168,8 @@ def test_directions_of_noisy_views_are_distinguished(one_way, planted):
     for n in [n for n in range(200) if 2 <= n % 10 <= 7]:
         noisy = planted.vectors[n] + 0.5 * random.standard_normal(DIM)
         for way, sign in (("after", 1), ("before", -1)):
-            place = {hit.id: at for at, hit in enumerate(one_way.recall(noisy, k=200, direction=way))}
-            right += place.get(f"m{n + sign:03}", 300) < place.get(f"m{n - sign:03}", 300)
+            position = {hit.id: at for at, hit in enumerate(one_way.recall(noisy, k=200, direction=way))}
+            right += position.get(f"m{n + sign:03}", 300) < position.get(f"m{n - sign:03}", 300)
             all_ += 1
     assert right / all_ > 0.95
 
@@ -177,7 +177,7 @@ def test_directions_of_noisy_views_are_distinguished(one_way, planted):
 def test_hops_are_chains_of_what_followed(one_way):
     for way, sign in (("after", 1), ("before", -1)):
         hits = one_way.recall("m015", k=4, hops=2, direction=way, explain=True)
-        steps = [step * sign for step in ahead(hits, "m015")]
+        steps = [step * sign for step in steps_ahead(hits, "m015")]
         assert (set(steps[:2]), set(steps[2:])) == ({1, 2}, {3, 4})
         for hit in hits:
             assert {np.sign(one.offset) for one in hit.evidence} == {sign}
@@ -196,13 +196,13 @@ def test_evidence_has_the_sign_of_the_direction(one_way, options):
 
 def test_faithful_means_what_came_that_way(one_way):
     """With a direction, ``faithful`` allows only memories that were experienced in this direction."""
-    assert ahead(one_way.recall("m015", faithful=True, direction="after"), "m015") == [1, 2]
+    assert steps_ahead(one_way.recall("m015", faithful=True, direction="after"), "m015") == [1, 2]
 
 
 def test_a_filter_holds_in_a_direction(one_way):
     hits = one_way.recall("m015", k=20, direction="after", where={"parity": "even"}, cue_where={}, explain=True)
     assert all(hit.metadata["parity"] == "even" for hit in hits)
-    assert ahead(hits, "m015")[0] == 1
+    assert steps_ahead(hits, "m015")[0] == 1
 
 
 @pytest.mark.parametrize(
@@ -244,8 +244,8 @@ def test_a_question_in_words_leans_on_what_came_before(planted):
             index.feedback(planted.vectors[0], ["m000"], text="how does it begin")
         for way, sign in (("after", 1), ("before", -1)):
             hits = index.recall(np.eye(DIM)[0], 40, text="pump failed", direction=way)  # a vector similar to no memory
-            place = {hit.id: at for at, hit in enumerate(hits)}
-            assert all(place[f"m{n + sign:03}"] < place[f"m{n - sign:03}"] for n in (4, 14, 24, 34))
+            position = {hit.id: at for at, hit in enumerate(hits)}
+            assert all(position[f"m{n + sign:03}"] < position[f"m{n - sign:03}"] for n in (4, 14, 24, 34))
 
 
 def test_expand_knows_the_direction(one_way):
@@ -282,16 +282,16 @@ def test_an_engine_knows_the_direction(kind, planted):
         index.add(planted.vectors, planted.ids)
         for outing in planted.outings:
             index.observe(outing)
-        assert ahead(index.recall("m014", k=2, direction="after"), "m014") == [1, 2]
+        assert steps_ahead(index.recall("m014", k=2, direction="after"), "m014") == [1, 2]
         index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
         for way, sign in (("after", 1), ("before", -1)):
-            assert [step * sign for step in ahead(index.recall("m015", k=2, direction=way), "m015")] == [1, 2]
+            assert [step * sign for step in steps_ahead(index.recall("m015", k=2, direction=way), "m015")] == [1, 2]
             for mode in ("association", "hybrid", "specific"):
                 hits = index.recall("m015", k=50, mode=mode, direction=way, explain=True)
                 offsets = [one.offset * sign for hit in hits for one in hit.evidence]
                 assert offsets and min(offsets) > 0
         hops = index.recall("m015", k=4, hops=2, direction="before")
-        steps = ahead(hops, "m015")
+        steps = steps_ahead(hops, "m015")
         assert (set(steps[:2]), set(steps[2:])) == ({-1, -2}, {-3, -4})
 
 

@@ -50,7 +50,7 @@ def test_the_evidence_of_commits_is_that_of_earlier_ones():
     # files 0 and 1 followed file 0, which is in the last commit (1) and in the one before it (1/2)
     assert order.tolist() == [1 + 1 / 2, 1 + 1 / 2, 0]
     assert last[2].tolist() == [2, 1, 1]
-    assert commits.judge(np.array([0.0, 2, 1]), np.array([1])) == 1
+    assert commits.evaluate(np.array([0.0, 2, 1]), np.array([1])) == 1
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ def together(planted, tmp_path_factory) -> Path:
     return folder
 
 
-def said(together: Path, name: str) -> list[dict]:
+def reports(together: Path, name: str) -> list[dict]:
     return [json.loads((together / f"{name}_{rank}.json").read_text()) for rank in range(2)]
 
 
@@ -80,7 +80,7 @@ def test_two_processes_make_the_steps_of_one(planted, together, name):
         found = np.load(together / f"{name}_{rank}.npy")
         assert found.size == report.parameters
         assert np.linalg.norm(found - expected.value) < 1e-5 * np.linalg.norm(expected.value)
-    first, second = said(together, name)
+    first, second = reports(together, name)
     assert first["losses"] == pytest.approx(second["losses"], rel=1e-6)
     assert first["losses"][0] == pytest.approx(report.losses[0], rel=1e-3)
     assert len(first["losses"]) == CONFIG.passes
@@ -99,6 +99,6 @@ def test_two_processes_fit_one_index_in_an_engine(together):
     """The first process writes the fit to the engine; the other one uses it from its next call on."""
     with PredictiveAssociativeIndex(backend=PgVectorBackend(postgres().get_uri(), schema="shared")) as index:
         expected = index.recall("m017", k=5).ids
-    first, second = said(together, "engine")
+    first, second = reports(together, "engine")
     assert first["losses"] == pytest.approx(second["losses"], rel=1e-6)
     assert first["recalled"] == second["recalled"] == expected

@@ -22,7 +22,7 @@ def letters(texts: list[str]) -> np.ndarray:
     return np.array([[text.lower().count(chr(97 + at)) + 0.1 for at in range(26)] for text in texts], np.float32)
 
 
-class Named:
+class NamedEmbedder:
     """Returns the same vectors as ``letters``, and has a name."""
 
     def __init__(self, **name: str) -> None:
@@ -61,10 +61,10 @@ def test_a_missing_extra_is_named(monkeypatch):
 @pytest.mark.parametrize(
     ("embedder", "name"),
     [
-        (Named(model_name="a", model="b"), "a"),
-        (Named(model="b", name="c"), "b"),
-        (Named(name="c"), "c"),
-        (Named(), f"{__name__}.Named"),
+        (NamedEmbedder(model_name="a", model="b"), "a"),
+        (NamedEmbedder(model="b", name="c"), "b"),
+        (NamedEmbedder(name="c"), "c"),
+        (NamedEmbedder(), f"{__name__}.Named"),
         (letters, f"{__name__}.letters"),
     ],
 )
@@ -77,7 +77,7 @@ def test_an_embedder_is_known_by_its_name(embedder, name):
 @pytest.mark.parametrize("how", ["open", "load", "read_only"])
 def test_another_embedder_is_refused_and_both_are_named(tmp_path, how):
     folder = tmp_path / "index"
-    with PredictiveAssociativeIndex.open(folder, embedder=Named(name="first")) as index:
+    with PredictiveAssociativeIndex.open(folder, embedder=NamedEmbedder(name="first")) as index:
         index.add(texts=TEXTS, ids=["a", "b", "c"])
 
     def again(**options):
@@ -87,10 +87,10 @@ def test_another_embedder_is_refused_and_both_are_named(tmp_path, how):
 
     for _ in range(2):  # a refusal must release the folder, so that a second attempt gets the same error
         with pytest.raises(InvalidInput, match=r"'second'.*'first'.*same_embedder=True"):
-            again(embedder=Named(name="second"))
-    with again(embedder=Named(name="first")) as index:
+            again(embedder=NamedEmbedder(name="second"))
+    with again(embedder=NamedEmbedder(name="first")) as index:
         assert index.search(text=TEXTS[1], k=1)[0].id == "b"
-    with again(embedder=Named(name="second"), same_embedder=True) as index:
+    with again(embedder=NamedEmbedder(name="second"), same_embedder=True) as index:
         assert index.search(text=TEXTS[1], k=1)[0].id == "b"
         if how == "open":
             index.add(texts=["More."])

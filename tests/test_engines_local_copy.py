@@ -32,7 +32,7 @@ def fill(index: PredictiveAssociativeIndex) -> None:
     index.add([vector(n) for n in range(8)], [f"z{n}" for n in range(8)], [f"nothing of note {n}" for n in range(8)])
 
 
-def act(index: PredictiveAssociativeIndex, step: int, work: str, at: int) -> None:
+def change(index: PredictiveAssociativeIndex, step: int, work: str, at: int) -> None:
     """Makes one change, which is the same in all indexes with equal contents."""
     ids = sorted(record.id for record in index.find())
     one, seed = ids[at % len(ids)] if ids else "", 100 * step + at
@@ -60,7 +60,7 @@ def act(index: PredictiveAssociativeIndex, step: int, work: str, at: int) -> Non
         index.prune(keep=max(2, len(ids) - 1))
 
 
-def known(index: PredictiveAssociativeIndex) -> dict[str, object]:
+def stored_state(index: PredictiveAssociativeIndex) -> dict[str, object]:
     """Returns all requests, times and names of an index, without its internal numbers."""
     database = index._store.database
     with index._lock.shared():
@@ -97,7 +97,7 @@ def answers(index: PredictiveAssociativeIndex) -> list[object]:
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_all_processes_answer_like_an_index_in_memory(kind):
-    follow(kind, [(work, at % 10, at % 2 == 1) for at, work in enumerate(WORKS)])
+    compare_after_each_change(kind, [(work, at % 10, at % 2 == 1) for at, work in enumerate(WORKS)])
 
 
 @pytest.mark.slow
@@ -105,10 +105,10 @@ def test_all_processes_answer_like_an_index_in_memory(kind):
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(WORKS), st.integers(0, 9), st.booleans()), min_size=4, max_size=14))
 def test_all_processes_answer_alike_after_any_changes(kind, works):
-    follow(kind, works)
+    compare_after_each_change(kind, works)
 
 
-def follow(kind: str, works: list[tuple[str, int, bool]]) -> None:
+def compare_after_each_change(kind: str, works: list[tuple[str, int, bool]]) -> None:
     """Compares two indexes of one engine with one in memory after each change; either of the two may make it."""
     engine, plain = fresh_engine(kind), PredictiveAssociativeIndex(DIM)
     with (
@@ -118,13 +118,13 @@ def follow(kind: str, works: list[tuple[str, int, bool]]) -> None:
         fill(one)
         fill(plain)
         for step, (work, at, by_other) in enumerate([("add", 3, False), *works]):
-            act(plain, step, work, at)
-            act(other if by_other else one, step, work, at)
-            assert known(one) == known(other) == known(plain)
+            change(plain, step, work, at)
+            change(other if by_other else one, step, work, at)
+            assert stored_state(one) == stored_state(other) == stored_state(plain)
             if step % 4 == 3:
                 assert answers(one) == answers(other) == answers(plain)
         with PredictiveAssociativeIndex(backend=engine) as late:
-            assert known(late) == known(plain)
+            assert stored_state(late) == stored_state(plain)
             assert answers(late) == answers(plain)
 
 
@@ -177,24 +177,26 @@ def test_a_call_that_fails_leaves_all_processes_alike(kind, monkeypatch):
     engine = fresh_engine(kind)
     one, other = (PredictiveAssociativeIndex(DIM, backend=engine) for _ in range(2))
     for step in range(4):
-        act(one, step, "add", step)
-    act(other, 5, "feedback", 2)
+        change(one, step, "add", step)
+    change(other, 5, "feedback", 2)
     with monkeypatch.context() as patch:
         patch.setattr(other._store, "reserve_disk", lambda *_: 1 / 0)
         patch.setattr(other._store, "_mark_forgotten", lambda *_: 1 / 0)
         for work in ("replace", "delete"):
-            before = known(one)
+            before = stored_state(one)
             with pytest.raises(ZeroDivisionError):
-                act(other, 6, work, 1)
-            assert kind == "milvus" or known(other) == before
+                change(other, 6, work, 1)
+            assert kind == "milvus" or stored_state(other) == before
         stored = other._store.database.local_copy._documents.put
         patch.setattr(other._store.database.local_copy._documents, "put", lambda documents: [stored(documents), 1 / 0])
         with pytest.raises(ZeroDivisionError):
-            act(other, 6, "feedback", 3)
-    act(one, 7, "feedback", 1)
+            change(other, 6, "feedback", 3)
+    change(one, 7, "feedback", 1)
     with PredictiveAssociativeIndex(backend=engine) as late:
-        assert known(one) == known(other) == known(late)
-        assert ("f6" in str(known(late))) == (kind == "milvus")  # Milvus has no rollback: the failed call stays stored
+        assert stored_state(one) == stored_state(other) == stored_state(late)
+        assert ("f6" in str(stored_state(late))) == (
+            kind == "milvus"
+        )  # Milvus has no rollback: the failed call stays stored
     one.close()
     other.close()
 
@@ -205,13 +207,13 @@ def test_a_copy_in_a_folder_has_all_of_it(kind, tmp_path):
         for step, work in enumerate(
             ["add", "add", "append", "feedback", "again", "observe", "feedback", "unlearn"] * 2
         ):
-            act(index, step, work, step)
+            change(index, step, work, step)
         index.save(tmp_path / "copy")
-        expected = known(index)
+        expected = stored_state(index)
         assert all(expected.values())
     with PredictiveAssociativeIndex.open(tmp_path / "copy") as copy:
-        assert known(copy) == expected
-        act(copy, 99, "feedback", 3)
+        assert stored_state(copy) == expected
+        change(copy, 99, "feedback", 3)
     assert check(tmp_path / "copy") == []
 
 
@@ -221,13 +223,13 @@ def test_an_index_that_an_older_version_made_goes_on(kind):
     with PredictiveAssociativeIndex(DIM, backend=engine) as index:
         fill(index)
         for step in range(4):
-            act(index, step, "add", step)
-        expected = known(index)
+            change(index, step, "add", step)
+        expected = stored_state(index)
     _make_older(engine)
     with PredictiveAssociativeIndex(backend=engine) as index, PredictiveAssociativeIndex(backend=engine) as other:
         assert index.feedbacks() == []
         assert any(hit.mentions for hit in other.recall(vector(1), text="Oslo", explain=True))
-        assert known(index)["mentions"] == expected["mentions"] != []
+        assert stored_state(index)["mentions"] == expected["mentions"] != []
         index.feedback(vector(1), ["a1"])
         assert other.feedbacks()[0].used == {"a1": 1.0}
 

@@ -119,7 +119,7 @@ def test_a_fit_is_switched_over_to_at_once(planted, monkeypatch):
     old = [[hit.id for hit in hits] for hits in index.recall(planted.ids[:10])]
     fill = database.MilvusGeneration.fill
 
-    def fill_and_look(self, rows, vectors, predict):
+    def fill_and_search(self, rows, vectors, predict):
         fill(self, rows[:100], vectors[:100], predict)
         # half of the new generation is stored
         assert [[hit.id for hit in hits] for hits in index.recall(planted.ids[:10])] == old
@@ -127,7 +127,7 @@ def test_a_fit_is_switched_over_to_at_once(planted, monkeypatch):
         index.delete("m199")
         fill(self, rows[100:], vectors[100:], predict)
 
-    monkeypatch.setattr(database.MilvusGeneration, "fill", fill_and_look)
+    monkeypatch.setattr(database.MilvusGeneration, "fill", fill_and_search)
     index.fit(window=WINDOW, config=QUICK, seed=5, from_scratch=True, progress=False)
     assert len(index) == 200 and "m199" not in index
     assert "m199" not in {hit.id for hit in index.recall("m198", k=99)}

@@ -124,7 +124,7 @@ def test_a_fit_is_switched_over_to_at_once(planted, monkeypatch):
     states = [old]
     fill = generations.PostgresGeneration.fill
 
-    def fill_and_look(self, rows, vectors, predict):
+    def fill_and_search(self, rows, vectors, predict):
         fill(self, rows[:100], vectors[:100], predict)
         assert answers(index, ids) == answers(reader, ids) == old  # half of the new keys are stored
         reader.add(planted.vectors[:1] + 3, ["late"])
@@ -137,7 +137,7 @@ def test_a_fit_is_switched_over_to_at_once(planted, monkeypatch):
         while not over.is_set():
             seen.append(answers(reader, ids))
 
-    monkeypatch.setattr(generations.PostgresGeneration, "fill", fill_and_look)
+    monkeypatch.setattr(generations.PostgresGeneration, "fill", fill_and_search)
     watcher = threading.Thread(target=watch)
     watcher.start()
     index.fit(window=WINDOW, config=QUICK, seed=5, from_scratch=True, progress=False)
@@ -225,7 +225,7 @@ def test_a_commit_whose_answer_is_lost_happens_once(planted, monkeypatch, commit
     database, lost = index._store.database.connections, []
     commit = database._commit
 
-    def lose(call):
+    def lose_connection(call):
         if not lost:
             lost.append(call.state.version)
             if committed:
@@ -233,7 +233,7 @@ def test_a_commit_whose_answer_is_lost_happens_once(planted, monkeypatch, commit
             call.connection.close()
         commit(call)
 
-    monkeypatch.setattr(database, "_commit", lose)
+    monkeypatch.setattr(database, "_commit", lose_connection)
     assert index.delete(["m005", "m100", "nobody"]) == 2
     assert lost and len(index) == 198
     lost.clear()
@@ -248,13 +248,13 @@ def test_a_connection_lost_in_a_transaction_leaves_nothing_and_is_tried_again(pl
     memories, lost = index._store.database.memories, []
     count = memories._count_words
 
-    def lose(*arguments):
+    def lose_connection(*arguments):
         if not lost:
             lost.append(True)
             terminate_all()
         return count(*arguments)
 
-    monkeypatch.setattr(memories, "_count_words", lose)
+    monkeypatch.setattr(memories, "_count_words", lose_connection)
     index.add(planted.vectors[:3], ["x", "y", "z"], ["text"] * 3)
     assert lost and len(index) == 203 and index.get(["x"])[0].text == "text"
     index.close()
@@ -267,13 +267,13 @@ def test_a_read_that_is_lost_goes_on_unless_something_else_was_written(planted, 
     memories = index._store.database.memories
     contents, between = memories.contents, []
 
-    def lose(rows):
+    def lose_connection(rows):
         terminate_all()
         for write in between:
             write()
         return contents(rows)
 
-    monkeypatch.setattr(memories, "contents", lose)
+    monkeypatch.setattr(memories, "contents", lose_connection)
     assert index.search(planted.vectors[3], k=1)[0].id == "m003"
     between.append(lambda: other.add(planted.vectors[:1], ["x"]))
     with pytest.raises(EngineUnavailable, match="Call again"):
@@ -392,13 +392,13 @@ def test_a_server_that_stays_away_during_a_commit_says_that_the_call_may_be_stor
     database = index._store.database.connections
     commit, dsn = database._commit, database._dsn
 
-    def lose(call):
+    def lose_connection(call):
         call.connection.execute("COMMIT")
         call.connection.close()
         database._dsn = "postgresql://postgres@localhost:1/none"
         commit(call)
 
-    monkeypatch.setattr(database, "_commit", lose)
+    monkeypatch.setattr(database, "_commit", lose_connection)
     with pytest.raises(EngineUnavailable, match="wholly or not at all"):
         index.add(planted.vectors[:1], ["x"])
     monkeypatch.undo()

@@ -209,12 +209,12 @@ def test_a_compressed_index_keeps_no_key_of_what_was_deleted(kind, tmp_path):
     index.close()
     units = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
-    def leaks(places) -> list[tuple[str, int]]:
+    def leaks(positions) -> list[tuple[str, int]]:
         files = {path.name: path.read_bytes() for path in path.iterdir()}
         return [
             (name, at)
             for name, content in files.items()
-            for at in places
+            for at in positions
             if units[at, 1:9].tobytes() in content or vectors[at, 1:9].tobytes() in content
         ]
 

@@ -25,12 +25,12 @@ def test_metrics_are_those_of_explicit_loops(rows, k):
     found = evaluate_rankings([ranked for ranked, _ in rows], [right for _, right in rows], ks=(k,))
     for at, (ranked, right) in enumerate(rows):
         hits, gain, first = 0, 0.0, 0.0
-        for place, id in enumerate(ranked[:k], start=1):
+        for position, id in enumerate(ranked[:k], start=1):
             if id in right:
                 hits += 1
-                gain += 1 / math.log2(place + 1)
-                first = first or 1 / place
-        ideal = sum(1 / math.log2(place + 1) for place in range(1, min(k, len(right)) + 1))
+                gain += 1 / math.log2(position + 1)
+                first = first or 1 / position
+        ideal = sum(1 / math.log2(position + 1) for position in range(1, min(k, len(right)) + 1))
         assert found.per_question[f"recall@{k}"][at] == pytest.approx(hits / min(k, len(right)))
         assert found.per_question[f"mrr@{k}"][at] == pytest.approx(first)
         assert found.per_question[f"ndcg@{k}"][at] == pytest.approx(gain / ideal)
@@ -55,7 +55,7 @@ class Hit:
     id: str
 
 
-class Shelf:
+class FixedRetriever:
     """A retriever that returns its ids in order, for any query."""
 
     def recall(self, query, k):
@@ -63,7 +63,7 @@ class Shelf:
 
 
 def test_an_index_is_asked_every_question():
-    found = evaluate(Shelf(), ["x", np.zeros(3)], [{"b"}, {"f", "z"}], ks=(2, 6))
+    found = evaluate(FixedRetriever(), ["x", np.zeros(3)], [{"b"}, {"f", "z"}], ks=(2, 6))
     assert found["recall@2"].mean == pytest.approx(0.5)
     assert found["recall@6"].mean == pytest.approx(0.75)
     assert found["mrr@2"].mean == pytest.approx(0.25)
@@ -73,7 +73,7 @@ def test_an_index_is_asked_every_question():
 
 
 def test_one_can_ask_in_another_way():
-    found = evaluate(Shelf(), ["x"], [{"f"}], ks=(1,), recall=lambda query, k: [Hit("f")])
+    found = evaluate(FixedRetriever(), ["x"], [{"f"}], ks=(1,), recall=lambda query, k: [Hit("f")])
     assert found["recall@1"].mean == 1
 
 

@@ -125,7 +125,7 @@ def test_only_the_files_of_the_page_are_served(address, path):
 # ---- the numbers
 
 
-def strip(hits: list[dict]) -> list[dict]:
+def plain_hits(hits: list[dict]) -> list[dict]:
     return [{name: value for name, value in hit.items() if name not in ("length", "name")} for hit in hits]
 
 
@@ -136,21 +136,21 @@ def as_json(hits) -> list[dict]:
 @pytest.mark.parametrize("where", [None, {"speaker": "Ann"}])
 def test_an_answer_has_the_numbers_of_recall(address, dialogue, where):
     answer = fetch(address, "/api/ask", {"text": QUESTION, "k": 7, "where": where})
-    assert strip(answer["happened"]) == as_json(dialogue.recall(text=QUESTION, k=7, where=where, explain=True))
-    assert strip(answer["looks"]) == as_json(dialogue.search(text=QUESTION, k=7, where=where))
+    assert plain_hits(answer["happened"]) == as_json(dialogue.recall(text=QUESTION, k=7, where=where, explain=True))
+    assert plain_hits(answer["looks"]) == as_json(dialogue.search(text=QUESTION, k=7, where=where))
     assert answer["cue"] is None
 
 
 def test_a_memory_is_asked_by_its_id(address, dialogue):
     answer = fetch(address, "/api/ask", {"id": SINK})
-    assert strip(answer["happened"]) == as_json(dialogue.recall(SINK, explain=True))
+    assert plain_hits(answer["happened"]) == as_json(dialogue.recall(SINK, explain=True))
     assert answer["cue"]["text"].startswith("Ann: Mr. Okafor")
     assert set(answer["sources"]) == {name for hit in answer["happened"] for name in hit["sources"]}
 
 
 def test_a_source_is_switched_off_and_can_be_switched_on(address, dialogue):
     answer = fetch(address, "/api/ask", {"text": QUESTION, "without": ["words"]})
-    assert strip(answer["happened"]) == as_json(dialogue.recall(text=QUESTION, explain=True, without=["words"]))
+    assert plain_hits(answer["happened"]) == as_json(dialogue.recall(text=QUESTION, explain=True, without=["words"]))
     assert "words" in answer["sources"]
 
 
@@ -162,8 +162,8 @@ def test_a_stretch_of_time_limits_both_columns(address, dialogue):
     during = ["2026-03-05T00:00:00+00:00", "2026-03-14"]
     then = {"$time": {"$gte": during[0], "$lt": during[1]}}
     answer = fetch(address, "/api/ask", {"text": QUESTION, "during": during})
-    assert strip(answer["happened"]) == as_json(dialogue.recall(text=QUESTION, where=then, explain=True))
-    assert strip(answer["looks"]) == as_json(dialogue.search(text=QUESTION, where=then))
+    assert plain_hits(answer["happened"]) == as_json(dialogue.recall(text=QUESTION, where=then, explain=True))
+    assert plain_hits(answer["looks"]) == as_json(dialogue.search(text=QUESTION, where=then))
     both = {"$and": [{"speaker": "Ann"}, {"$time": {"$gte": during[0]}}]}
     answer = fetch(
         address, "/api/ask", {"text": QUESTION, "where": {"speaker": "Ann"}, "during": [during[0], None], "k": 5}
@@ -361,19 +361,19 @@ def test_the_map_is_updated_after_an_add():
 def test_what_helped_is_stored_replaced_and_taken_back(live):
     with exploring(live, write=True) as explorer:
 
-        def give(used, unused):
+        def send_feedback(used, unused):
             given = {"text": QUESTION, "request": "explorer:1", "used": used, "unused": unused}
             return fetch(explorer.address, "/api/feedback", given)
 
-        assert give([SINK], ["2026-03-05/1"])["id"] == "explorer:1"
+        assert send_feedback([SINK], ["2026-03-05/1"])["id"] == "explorer:1"
         (stored,) = live.feedbacks()
         assert (stored.text, stored.used) == (QUESTION, {SINK: 1.0, "2026-03-05/1": -1.0})
         assert fetch(explorer.address, f"/api/memory?id={SINK}")["requests"][0]["text"] == QUESTION
         answer = fetch(explorer.address, "/api/ask", {"text": QUESTION, "k": 76})["happened"]
         assert next(hit for hit in answer if hit["id"] == SINK)["sources"]["requests"] != 0
-        give([], ["2026-03-05/1"])
+        send_feedback([], ["2026-03-05/1"])
         assert live.feedbacks()[0].used == {"2026-03-05/1": -1.0}
-        assert give([], [])["deleted"] == 1
+        assert send_feedback([], [])["deleted"] == 1
         assert live.feedbacks() == []
 
 
@@ -496,7 +496,7 @@ def test_an_index_in_an_engine_is_shown(engine):
     index.fit(window=3, config=FitConfig(hidden=16, passes=5), progress=False)
     with exploring(index) as explorer:
         answer = fetch(explorer.address, "/api/ask", {"id": SINK})
-        assert strip(answer["happened"]) == as_json(index.recall(SINK, explain=True))
+        assert plain_hits(answer["happened"]) == as_json(index.recall(SINK, explain=True))
         assert fetch(explorer.address, "/api/ask", {"text": QUESTION})["happened"]
         assert drawn(send(explorer.address, "/api/map")[1])[0]["count"] == 18
         assert fetch(explorer.address, f"/api/memory?id={SINK}")["sessions"]

@@ -57,7 +57,7 @@ def running(code: str, *arguments: object) -> Iterator[tuple[subprocess.Popen[st
         process.wait(timeout=30)
 
 
-def let_go(writer: subprocess.Popen[str]) -> None:
+def release(writer: subprocess.Popen[str]) -> None:
     writer.stdin.write("\n")
     writer.stdin.flush()
 
@@ -72,7 +72,7 @@ def test_beside_a_writer_the_folder_is_read_and_feedback_waits_for_its_turn(fold
             time.sleep(0.5)
             assert not sent.done()
             assert fetch(address, "/api/ask", {"id": SINK})["looks"]  # reads do not wait while a write waits, either
-            let_go(writer)
+            release(writer)
             status, content, _ = sent.result(timeout=60)
             assert status == 200, content
         assert fetch(address, "/api/health")["requests"] == 1
@@ -135,7 +135,7 @@ def test_clicks_in_the_browser_wait_for_the_writer_and_the_last_one_counts(folde
                 first.get_by_text("another program writes").wait_for()
                 # a second click, before the first is stored
                 first.get_by_role("button", name="This one did not").click()
-                let_go(writer)
+                release(writer)
                 first.get_by_role("button", name="This one did not", pressed=True).wait_for()
             assert first.get_by_role("button", name="This one helped", pressed=True).count() == 0
             hit = first.get_attribute("data-id")

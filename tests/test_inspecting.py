@@ -18,7 +18,7 @@ from pam_retriever.store.last_fit import from_stored, to_stored
 from pam_retriever.types import FitReport
 
 
-def taught() -> PredictiveAssociativeIndex:
+def with_feedback() -> PredictiveAssociativeIndex:
     """Returns the dialogue with enough requests for a fit to hold some out."""
     index, asked = core(), questions() * 4
     index.feedback([embed(text) for text, _ in asked], [sorted(ids) for _, ids in asked], text=[t for t, _ in asked])
@@ -26,7 +26,7 @@ def taught() -> PredictiveAssociativeIndex:
 
 
 def test_the_report_of_a_fit_is_kept_with_the_index(tmp_path):
-    index = taught()
+    index = with_feedback()
     report = index.fit(window=2, config=QUICK, progress=False)
     assert index.last_fit() == report
     assert report.finished is not None
@@ -72,7 +72,7 @@ def test_a_damaged_report_is_an_error(index, stored):
 
 
 def test_the_reliability_diagram_shows_accuracy_by_confidence():
-    report = taught().fit(window=2, config=QUICK, progress=False)
+    report = with_feedback().fit(window=2, config=QUICK, progress=False)
     mixture = report.validation.mixture()
     bins = mixture.reliability
     assert [one.confidence for one in bins] == sorted(one.confidence for one in bins)

@@ -48,7 +48,7 @@ def test_a_reader_that_waited_goes_before_the_next_writer():
             threads[0].start()
             until(lambda: len(lock._waiting) == 1)
             threads[1].start()
-            until(lambda: len(lock._kept_out) == 1)
+            until(lambda: len(lock._blocked) == 1)
         for thread in threads:
             thread.join(PATIENCE)
         assert order == ["reader", "writer"]
@@ -70,7 +70,7 @@ def test_a_writer_that_waited_goes_before_readers_that_come_later():
         threads[0].start()
         until(lambda: len(lock._waiting) == 1)
         threads[1].start()
-        until(lambda: len(lock._kept_out) == 1)
+        until(lambda: len(lock._blocked) == 1)
         assert order == []
     for thread in threads:
         thread.join(PATIENCE)

@@ -19,8 +19,8 @@ NOTES = np.random.default_rng(8).standard_normal((PLACES, DIM)).astype(np.float3
 MODES = ("association", "similarity", "hybrid", "specific")
 
 
-def named(user: str, place: int) -> str:
-    return f"{user}-{place:02}"
+def named(user: str, position: int) -> str:
+    return f"{user}-{position:02}"
 
 
 def shared_index(others: int = OTHERS) -> PredictiveAssociativeIndex:
@@ -29,12 +29,12 @@ def shared_index(others: int = OTHERS) -> PredictiveAssociativeIndex:
     random = np.random.default_rng(3)
     users = ["ann", *(f"bob{other}" for other in range(others))]
     for user in users:
-        texts = [f"note on place{place}" + ("" if user == "ann" else " bobsecret") for place in range(PLACES)]
-        index.add(NOTES, [named(user, place) for place in range(PLACES)], texts, [{"user": user}] * PLACES)
+        texts = [f"note on place{position}" + ("" if user == "ann" else " bobsecret") for position in range(PLACES)]
+        index.add(NOTES, [named(user, position) for position in range(PLACES)], texts, [{"user": user}] * PLACES)
     for number, user in enumerate(users):
         order = np.arange(PLACES) if user == "ann" else random.permutation(PLACES)
         for start in range(0, PLACES, 6):
-            walk, name = [named(user, int(place)) for place in order[start : start + 6]], f"{user} walk {start}"
+            walk, name = [named(user, int(position)) for position in order[start : start + 6]], f"{user} walk {start}"
             if others and start >= PLACES // 2:  # steps of another user between Ann's
                 other, name = users[1] if user == "ann" else "ann", f"mixed {number} {start}"
                 walk = [step for id in walk for step in (id, named(other, int(random.integers(PLACES // 2, PLACES))))]
@@ -53,8 +53,8 @@ def check_hidden(answer) -> None:
     assert "bob" not in json.dumps(answer, default=str)
 
 
-def noisy(place: int, seed: int = 0) -> np.ndarray:
-    return NOTES[place] + 0.1 * np.random.default_rng(seed).standard_normal(DIM).astype(np.float32)
+def noisy(position: int, seed: int = 0) -> np.ndarray:
+    return NOTES[position] + 0.1 * np.random.default_rng(seed).standard_normal(DIM).astype(np.float32)
 
 
 @pytest.mark.parametrize("hops", [1, pytest.param(3, marks=pytest.mark.slow)])
@@ -63,7 +63,7 @@ def test_answers_under_a_filter_show_nothing_of_another(shared, mode, hops):
     if mode == "similarity" and hops > 1:
         return
     options = {"where": ANN, "mode": mode, "hops": hops, "explain": True, "k": 15}
-    for query in (NOTES, NOTES + 0.05, [named("ann", place) for place in range(PLACES)]):
+    for query in (NOTES, NOTES + 0.05, [named("ann", position) for position in range(PLACES)]):
         every = shared.recall_many(query, **options)
         assert any(hits for hits in every)
         check_hidden([hits.to_dicts() for hits in every])
@@ -72,8 +72,8 @@ def test_answers_under_a_filter_show_nothing_of_another(shared, mode, hops):
 def test_evidence_under_a_filter_is_between_allowed_memories(shared):
     steps = {f"ann walk {start}": set(range(start, start + 6)) for start in range(0, PLACES // 2, 6)}
     seen = 0
-    for place in range(PLACES // 2):
-        for hit in shared.recall(noisy(place), k=10, where=ANN, explain=True):
+    for position in range(PLACES // 2):
+        for hit in shared.recall(noisy(position), k=10, where=ANN, explain=True):
             for one in hit.evidence or ():
                 if one.trajectory in steps:
                     assert int(one.cue_id[-2:]) in steps[one.trajectory]
@@ -87,10 +87,10 @@ def test_a_cue_is_recognised_among_allowed_memories_only(shared):
     alone = shared_index(others=0)
     for index in (alone, shared):
         right = 0
-        for place in range(30):  # the walks with only Ann's steps
-            walk = set(range(place - place % 6, place - place % 6 + 6)) - {place}
-            near = {named("ann", other) for other in walk if abs(other - place) <= 2}
-            hits = index.recall(noisy(place, place), k=len(near) + 1, where=ANN)
+        for position in range(30):  # the walks with only Ann's steps
+            walk = set(range(position - position % 6, position - position % 6 + 6)) - {position}
+            near = {named("ann", other) for other in walk if abs(other - position) <= 2}
+            hits = index.recall(noisy(position, position), k=len(near) + 1, where=ANN)
             right += near <= {hit.id for hit in hits}
 
 
@@ -205,21 +205,21 @@ def check_isolation(steps, seed):
             found = ask(index, random=random, **step)
             check_hidden(found)
             continue
-        kind, place = step
+        kind, position = step
         user = random.choice(["ann", "bob0", "bob1"])
-        there = named(user, place)
+        there = named(user, position)
         if kind == "add":
-            index.add(noisy(place)[None], [there], [f"place{place} of {user}"], [{"user": user}])
-        elif kind == "delete" and place:
+            index.add(noisy(position)[None], [there], [f"place{position} of {user}"], [{"user": user}])
+        elif kind == "delete" and position:
             index.delete(there)
         elif kind == "observe":
             ids = [record.id for record in index.find()]
             index.observe(Trajectory([str(id) for id in random.choice(ids, 6)], id="mixed"))
 
 
-def ask(index, random, place, kind, mode, hops, faithful):
+def ask(index, random, position, kind, mode, hops, faithful):
     """Returns an answer of the index under Ann's filter."""
-    id, vector, hops = named("ann", place), noisy(place), 1 if mode == "similarity" else hops
+    id, vector, hops = named("ann", position), noisy(position), 1 if mode == "similarity" else hops
     if not index.get([id], missing_ok=True):
         id = named("ann", 0)
     options = {"where": ANN, "mode": mode, "hops": hops, "explain": True, "faithful": faithful, "k": 12}
@@ -231,7 +231,7 @@ def ask(index, random, place, kind, mode, hops, faithful):
     if kind == "search":
         return index.search(vector, k=12, where=ANN).to_dicts()
     if kind == "text":
-        return index.recall(vector, text=f"place{place} bobsecret", where=ANN, k=12, explain=True).to_dicts()
+        return index.recall(vector, text=f"place{position} bobsecret", where=ANN, k=12, explain=True).to_dicts()
     if kind == "batch":
         every = index.recall_many(np.stack([vector, -vector, noisy(0)]), **options)
     else:
@@ -248,7 +248,9 @@ def test_a_name_is_shared_among_what_the_filter_allows(question):
         index = PredictiveAssociativeIndex(dim=6)
         texts = ["Ask Atlas about the boiler.", "He weighs ninety kilos.", "He lives by the sea.", "The sea is near."]
         titles = ["Boiler", "Atlas", hidden, "Shore"]
-        metadatas = [{"user": "bob" if place == 2 else "ann", "title": title} for place, title in enumerate(titles)]
+        metadatas = [
+            {"user": "bob" if position == 2 else "ann", "title": title} for position, title in enumerate(titles)
+        ]
         index.add(np.eye(6)[:4] + 0.1, list("abcd"), texts, metadatas)
         return {hit.id: hit.score for hit in index.recall(np.ones(6), text=question, where=ANN)}
 

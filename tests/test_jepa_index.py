@@ -107,7 +107,7 @@ def test_all_memories_move_to_the_new_encoder(index, background):
     np.testing.assert_allclose(vectors_of(index), encoder_of().encode(moments), atol=1e-5)
 
 
-class Slow(nn.Module):
+class SlowEncoder(nn.Module):
     """Waits for a signal before it encodes, so that a test can use the index meanwhile."""
 
     def __init__(self) -> None:
@@ -116,8 +116,8 @@ class Slow(nn.Module):
         self.begun, self.go_on = threading.Event(), threading.Event()
         self.go_on.set()
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Slow:
-        twin = Slow()
+    def __deepcopy__(self, memo: dict[int, object]) -> SlowEncoder:
+        twin = SlowEncoder()
         twin.load_state_dict(self.state_dict())
         twin.begun, twin.go_on = self.begun, self.go_on
         return twin
@@ -130,16 +130,16 @@ class Slow(nn.Module):
 
 def slow_encoder(seed: int) -> CompositeEncoder:
     torch.manual_seed(seed)
-    return CompositeEncoder({"place": Modality.custom(Slow(), (3,), 4)}, dim=8, seed=seed)
+    return CompositeEncoder({"place": Modality.custom(SlowEncoder(), (3,), 4)}, dim=8, seed=seed)
 
 
 def test_the_index_answers_in_the_old_space_until_the_new_one_is_complete():
-    places = np.random.default_rng(0).standard_normal((20, 3))
+    positions = np.random.default_rng(0).standard_normal((20, 3))
     index = PredictiveAssociativeIndex(encoder=slow_encoder(0))
-    ids = index.add({"place": places}, [f"p{at}" for at in range(20)])
+    ids = index.add({"place": positions}, [f"p{at}" for at in range(20)])
     before = vectors_of(index, ids)
     moved = slow_encoder(1)
-    gate: Slow = moved.senses["place"]
+    gate: SlowEncoder = moved.senses["place"]
     gate.go_on.clear()
     gate.begun.clear()
     future = index.reencode(moved, background=True, progress=False)
@@ -147,19 +147,19 @@ def test_the_index_answers_in_the_old_space_until_the_new_one_is_complete():
     # during the move the index answers, adds, replaces and deletes
     np.testing.assert_array_equal(vectors_of(index, ids), before)
     for at in range(20):
-        assert index.search({"place": places[at]}, k=1)[0].id == f"p{at}"
+        assert index.search({"place": positions[at]}, k=1)[0].id == f"p{at}"
     new = np.random.default_rng(1).standard_normal((2, 3))
     index.add({"place": new}, ["new", "p3"])
     index.delete("p5")
     assert index.search({"place": new[0]}, k=1)[0].id == "new"
     gate.go_on.set()
     assert future.result(30) == 20
-    expected = {f"p{at}": places[at] for at in range(20) if at != 5} | {"new": new[0], "p3": new[1]}
+    expected = {f"p{at}": positions[at] for at in range(20) if at != 5} | {"new": new[0], "p3": new[1]}
     assert len(index) == len(expected)
     found = vectors_of(index, list(expected))
     np.testing.assert_allclose(found, moved.encode({"place": np.stack(list(expected.values()))}), atol=1e-5)
-    for id, place in expected.items():
-        assert index.search({"place": place}, k=1)[0].id == id
+    for id, position in expected.items():
+        assert index.search({"place": position}, k=1)[0].id == id
 
 
 def test_a_failed_move_changes_nothing(index):

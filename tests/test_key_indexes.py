@@ -33,8 +33,8 @@ def assert_answers(indexes: KeyIndexes, held: dict[int, np.ndarray], share: floa
         scores, found = indexes.similar.search(asked, 5, allowed)
         exact = rows[among[np.argsort(-(asked @ stored[among].T), axis=1)[:, :5]]]
         assert np.mean([len(set(a) & set(b)) / 5 for a, b in zip(found.tolist(), exact.tolist(), strict=True)]) >= share
-        place = np.searchsorted(rows, np.maximum(found, rows[0]))
-        np.testing.assert_allclose(scores, np.einsum("qd,qkd->qk", asked, stored[place]), atol=1e-5)
+        position = np.searchsorted(rows, np.maximum(found, rows[0]))
+        np.testing.assert_allclose(scores, np.einsum("qd,qkd->qk", asked, stored[position]), atol=1e-5)
     np.testing.assert_allclose(indexes.similar.keys(rows[:7]), stored[:7], atol=1e-6)
 
 
@@ -44,8 +44,8 @@ def test_a_flat_index_holds_every_number_once():
     indexes = over("faiss", np.arange(300), vectors, associations)
     assert indexes.own is None
     assert list(indexes.parts()) == ["whole"]
-    places = indexes.whole.bytes - 4 * 300 * (DIM + CODE)
-    assert places <= 16 * 300
+    positions = indexes.whole.bytes - 4 * 300 * (DIM + CODE)
+    assert positions <= 16 * 300
     assert_answers(indexes, dict(enumerate(vectors)), 1.0)
 
 

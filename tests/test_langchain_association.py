@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from event_loop import Held
+from event_loop import BlockedCalls
 from langchain_core.documents import Document
 from langchain_core.runnables import ConfigurableField
 from langchain_samples import TINY, TableEmbedder, fitted_sessions, ids_of, ladder, near
@@ -145,10 +145,10 @@ async def test_async_methods_await_the_embedder():
 
 @pytest.mark.parametrize("method", ["asimilarity_search", "amax_marginal_relevance_search", "arecall", "aadd_texts"])
 async def test_a_slow_index_does_not_hold_the_loop(method, monkeypatch):
-    store, held = fitted_sessions(), Held()
+    store, blocked = fitted_sessions(), BlockedCalls()
     for name in ("recall", "add"):
-        monkeypatch.setattr(store.index, name, held.wrap(getattr(store.index, name)))
-    await held.release(getattr(store, method)(["s0 p0"] if method == "aadd_texts" else "s0 p0"))
+        monkeypatch.setattr(store.index, name, blocked.wrap(getattr(store.index, name)))
+    await blocked.release(getattr(store, method)(["s0 p0"] if method == "aadd_texts" else "s0 p0"))
 
 
 async def test_a_direction():

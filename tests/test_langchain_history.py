@@ -12,7 +12,7 @@ from langchain_pam import PAMHistoryRetriever, PAMVectorStore
 from pam_retriever import InvalidInput
 
 STEPS = ["the disk is full", "restart the service", "rotate the logs", "close the ticket"]
-ASKED = [HumanMessage("the disk is full"), AIMessage("restart the service")]
+CHAT = [HumanMessage("the disk is full"), AIMessage("restart the service")]
 
 
 @pytest.fixture
@@ -32,17 +32,17 @@ def ids(documents) -> list[str]:
 
 async def test_what_came_after_such_messages_is_found(store):
     retriever = PAMHistoryRetriever(vectorstore=store, k=1)
-    assert ids(retriever.invoke(ASKED)) == ids(await retriever.ainvoke(ASKED)) == ["c"]
+    assert ids(retriever.invoke(CHAT)) == ids(await retriever.ainvoke(CHAT)) == ["c"]
     other = [("human", "feed the cat"), {"role": "assistant", "content": "restart the service"}]
     assert ids(retriever.invoke(other)) == ids(await retriever.ainvoke(other)) == ["f"]
-    assert [ids(one) for one in retriever.batch([ASKED, other])] == [["c"], ["f"]]
+    assert [ids(one) for one in retriever.batch([CHAT, other])] == [["c"], ["f"]]
     prompt = ChatPromptTemplate.from_messages([("system", "Help."), ("placeholder", "{chat}")])
-    assert ids((prompt | retriever).invoke({"chat": ASKED})) == ["c"]
+    assert ids((prompt | retriever).invoke({"chat": CHAT})) == ["c"]
 
 
 async def test_the_embedder_is_awaited(store):
     before = store.embedding.sync_calls, store.embedding.async_calls
-    await PAMHistoryRetriever(vectorstore=store).ainvoke(ASKED)
+    await PAMHistoryRetriever(vectorstore=store).ainvoke(CHAT)
     assert (store.embedding.sync_calls, store.embedding.async_calls) == (before[0], before[1] + 1)
 
 
@@ -50,16 +50,16 @@ def test_in_a_chain(store):
     chain = RunnablePassthrough.assign(
         context=RunnableLambda(lambda state: state["messages"]) | PAMHistoryRetriever(vectorstore=store, k=2)
     )
-    assert ids(chain.invoke({"messages": ASKED})["context"])[0] == "c"
+    assert ids(chain.invoke({"messages": CHAT})["context"])[0] == "c"
 
 
 def test_only_what_is_said_is_a_step(store):
     retriever = PAMHistoryRetriever(vectorstore=store, k=1)
     noise = [SystemMessage("feed the cat"), AIMessage(" "), ToolMessage("feed the cat", tool_call_id="1")]
-    assert ids(retriever.invoke([*ASKED, *noise])) == ["c"]
-    assert ids(PAMHistoryRetriever(vectorstore=store, k=1, types=("tool",)).invoke([*ASKED, *noise])) == ["b"]
+    assert ids(retriever.invoke([*CHAT, *noise])) == ["c"]
+    assert ids(PAMHistoryRetriever(vectorstore=store, k=1, types=("tool",)).invoke([*CHAT, *noise])) == ["b"]
     assert retriever.invoke([]) == retriever.invoke([SystemMessage("feed the cat")]) == []
-    assert PAMHistoryRetriever(vectorstore=PAMVectorStore(TableEmbedder(dim=256))).invoke(ASKED) == []
+    assert PAMHistoryRetriever(vectorstore=PAMVectorStore(TableEmbedder(dim=256))).invoke(CHAT) == []
 
 
 def test_a_message_may_be_a_stored_document(store):
@@ -73,23 +73,23 @@ def test_its_settings(store):
     store.index.update("c", metadata={"kind": "fix"})
     store.index.update("f", metadata={"kind": "fix"})
     settings = {"k": 2, "where": {"kind": "fix"}, "cue_where": {}, "score_key": "score"}
-    first, second = PAMHistoryRetriever(vectorstore=store, **settings).invoke(ASKED)
+    first, second = PAMHistoryRetriever(vectorstore=store, **settings).invoke(CHAT)
     assert (first.id, second.id) == ("c", "f")
     assert first.metadata["score"] > second.metadata["score"]
-    assert len(PAMHistoryRetriever(vectorstore=store, k=6, min_score=0.5).invoke(ASKED)) == 1
+    assert len(PAMHistoryRetriever(vectorstore=store, k=6, min_score=0.5).invoke(CHAT)) == 1
     ann = store.tenant("ann")
-    assert PAMHistoryRetriever(vectorstore=store, tenant="ann").invoke(ASKED) == []
+    assert PAMHistoryRetriever(vectorstore=store, tenant="ann").invoke(CHAT) == []
     ann.add_texts(STEPS[:2], ids=["x", "y"])
     ann.index.observe(["x", "y"])
-    assert ids(PAMHistoryRetriever(vectorstore=store, tenant="ann", k=1).invoke(ASKED[:1])) == ["y"]
+    assert ids(PAMHistoryRetriever(vectorstore=store, tenant="ann", k=1).invoke(CHAT[:1])) == ["y"]
 
 
 def test_invalid_arguments_are_refused(store):
     retriever = PAMHistoryRetriever(vectorstore=store)
-    for wrong in ("the disk is full", ASKED[0], [object()], {"messages": ASKED}):
+    for wrong in ("the disk is full", CHAT[0], [object()], {"messages": CHAT}):
         with pytest.raises(InvalidInput, match="history"):
             retriever.invoke(wrong)
     with pytest.raises(InvalidInput, match="unknown options"):
-        retriever.invoke(ASKED, k=3)
+        retriever.invoke(CHAT, k=3)
     with pytest.raises(InvalidInput, match="unknown options"):
         PAMHistoryRetriever(vectorstore=store, filter={"a": 1})

@@ -23,9 +23,9 @@ EMBEDDER = TableEmbedder({text: dialogue.embed(text) for text, _ in dialogue.que
 EMBEDDER.table |= {turn.text: dialogue.embed(turn.text) for turn in dialogue.turns()}
 
 
-def documents(shuffled: bool = False, group: str = "source", place: str = "start_index") -> list[Document]:
+def documents(shuffled: bool = False, group: str = "source", position: str = "start_index") -> list[Document]:
     made = [
-        Document(turn.text, id=turn.id, metadata={group: turn.session, place: 100 * turn.place})
+        Document(turn.text, id=turn.id, metadata={group: turn.session, position: 100 * turn.position})
         for turn in dialogue.turns()
     ]
     if shuffled:
@@ -57,10 +57,10 @@ def test_an_unfitted_store_finds_in_a_dialogue_what_the_core_finds():
         for text, _ in dialogue.questions()
     }
     assert dialogue.recall_at_10(expected) > 0.9
-    for group, place in (("source", "start_index"), ("session", "turn")):
-        keys = {} if group == "source" else {"group_by": group, "order_by": place}
+    for group, position in (("source", "start_index"), ("session", "turn")):
+        keys = {} if group == "source" else {"group_by": group, "order_by": position}
         store = PAMVectorStore(EMBEDDER, **keys)
-        store.add_documents(documents(shuffled=True, group=group, place=place))
+        store.add_documents(documents(shuffled=True, group=group, position=position))
         retriever = PAMRetriever(vectorstore=store, k=10)
         associative = store.as_retriever(search_type="associative", search_kwargs={"k": 10})
         for ask in (retriever.invoke, partial(store.recall, k=10), associative.invoke):
@@ -95,15 +95,15 @@ def test_a_question_defaults_to_everything_that_helps_and_an_id_to_association()
 
 def test_group_and_order_may_lie_deeper_in_the_metadata():
     store = PAMVectorStore(EMBEDDER, group_by="file.name", order_by="file.at")
-    places = [("x", 2), ("y", 1), ("x", 1), ("x", 3)]
-    store.add_texts(list("abcd"), [{"file": {"name": name, "at": at}} for name, at in places], ids=list("abcd"))
+    positions = [("x", 2), ("y", 1), ("x", 1), ("x", 3)]
+    store.add_texts(list("abcd"), [{"file": {"name": name, "at": at}} for name, at in positions], ids=list("abcd"))
     assert orders(store, "a") == {("a", "c", -1), ("a", "d", 1)}
 
 
 def test_chunks_stand_in_the_order_of_page_and_start_index():
     store = PAMVectorStore(TableEmbedder())
-    places = {"d": (1, 50), "b": (0, 900), "a": (0, 0), "c": (1, 0)}
-    store.add_documents([chunk(id, "s", start, page=page) for id, (page, start) in places.items()])
+    positions = {"d": (1, 50), "b": (0, 900), "a": (0, 0), "c": (1, 0)}
+    store.add_documents([chunk(id, "s", start, page=page) for id, (page, start) in positions.items()])
     assert {(a, b) for a, b, offset in orders(store, "abcd") if offset == 1} == {("a", "b"), ("b", "c"), ("c", "d")}
 
 
@@ -258,10 +258,10 @@ def test_whatever_is_added_and_deleted_the_links_are_those_of_the_sorted_sources
         for bs, b in enumerate(ids)
         if a != b
     }
-    assert meetings(store.index) == expected
+    assert co_occurrences(store.index) == expected
 
 
-def meetings(index) -> set[tuple[str, str, int]]:
+def co_occurrences(index) -> set[tuple[str, str, int]]:
     """Returns all pairs of memories in the same trajectory, with their distance."""
     documents = index._store.database
     rows, trajectories, positions, _ = documents.trajectories.experienced()
@@ -281,7 +281,7 @@ def test_links_survive_a_restart_and_go_on_growing(tmp_path):
     store.close()
     store = PAMVectorStore(TableEmbedder(), path=tmp_path / "store")
     store.add_documents([chunk("b", "s", 100)])
-    assert {found for found in meetings(store.index) if found[2] == 1} == {("a", "b", 1), ("b", "c", 1)}
+    assert {found for found in co_occurrences(store.index) if found[2] == 1} == {("a", "b", 1), ("b", "c", 1)}
     store.close()
 
 

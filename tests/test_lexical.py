@@ -62,10 +62,10 @@ def test_scores_are_those_of_bm25_with_the_neighbours_words_in_part():
     index = new_index()
     lexicon = lexicon_of(index)
     rows = np.arange(1, 7)
-    place, met, _ = index._store.links.around(rows, 2)
+    position, met, _ = index._store.links.around(rows, 2)
     terms = lexicon.terms("kettle boat harbour")
     assert terms == ["boat", "harbour", "kettl"]  # the terms are stems
-    scores = lexicon.score(terms, rows, place, met)
+    scores = lexicon.score(terms, rows, position, met)
     assert scores == pytest.approx(written_out(WALK, ["kettle", "boat", "harbour"], 2), rel=1e-5)
 
 
@@ -126,7 +126,7 @@ def test_a_failed_call_leaves_the_words_as_they_were():
 
     with pytest.raises(TypeError):
         fail_at_the_end()
-    assert not len(documents.memories.places("kettl", "text", 10)[0])
+    assert not len(documents.memories.positions("kettl", "text", 10)[0])
 
 
 def test_labels_are_the_strings_of_the_metadata_in_any_script():
@@ -166,8 +166,8 @@ def test_neighbours_are_those_of_a_loop():
                 if trajectory[one] == trajectory[other] and distance <= 3 and rows[other] != row:
                     key = at, rows[other]
                     expected[key] = min(expected.get(key, 99), distance)
-    place, met, distance = links.around(asked, 3)
-    assert dict(zip(zip(place, met, strict=True), distance, strict=True)) == expected
+    position, met, distance = links.around(asked, 3)
+    assert dict(zip(zip(position, met, strict=True), distance, strict=True)) == expected
 
 
 def test_the_tokenizer_keeps_nothing_of_the_query_before():

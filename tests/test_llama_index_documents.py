@@ -23,7 +23,7 @@ from llama_index_pam import PAMRetriever, PAMVectorStore
 from pam_retriever import PredictiveAssociativeIndex, Trajectory
 
 
-class Spoken(TextEmbedding):
+class TurnEmbedding(TextEmbedding):
     """Embeds the turns of the dialogue."""
 
     def __init__(self, **fields):
@@ -71,7 +71,7 @@ def turn_nodes(documents: bool, shuffled: bool = True):
     return nodes
 
 
-def meetings(store) -> set[tuple[str, str, int]]:
+def co_occurrences(store) -> set[tuple[str, str, int]]:
     """Returns all pairs of nodes in the same trajectory, and the distance from the first to the second."""
     index = store.client
     documents = index._store.database
@@ -110,7 +110,7 @@ async def test_an_unfitted_store_finds_in_a_dialogue_what_the_core_finds(documen
         for text, _ in dialogue.questions()
     }
     store = PAMVectorStore()
-    index = VectorStoreIndex.from_vector_store(store, embed_model=Spoken())
+    index = VectorStoreIndex.from_vector_store(store, embed_model=TurnEmbedding())
     store.add(turn_nodes(documents))
     retriever = PAMRetriever(index, similarity_top_k=10)
     standard = index.as_retriever(similarity_top_k=10, vector_store_query_mode="hybrid")
@@ -142,11 +142,11 @@ def test_nodes_stand_in_the_order_of_previous_and_next(source):
         store = PAMVectorStore()
         nodes = chain("abcde", source)
         store.add(nodes[::-1] if backwards else nodes)
-        assert meetings(store) == pairs("abcde")
+        assert co_occurrences(store) == pairs("abcde")
     one_by_one = PAMVectorStore()
     for each in random.Random(3).sample(chain("abcde", source), 5):
         one_by_one.add([each])
-    assert meetings(one_by_one) == pairs("abcde")
+    assert co_occurrences(one_by_one) == pairs("abcde")
 
 
 def test_a_document_whose_id_is_longer_than_that_of_a_trajectory_is_linked():
@@ -162,7 +162,7 @@ def test_without_previous_and_next_the_start_and_then_the_order_of_adding_decide
     store.add([node("c", source="d", start=200), node("a", source="d", start=0), node("b", source="d", start=100)])
     store.add([node("y", source="e"), node("x", source="e")])
     store.add([node("alone"), node("other")])
-    assert meetings(store) == pairs("abc", "yx")
+    assert co_occurrences(store) == pairs("abc", "yx")
 
 
 def test_a_reindexed_node_takes_its_right_place():
@@ -171,26 +171,26 @@ def test_a_reindexed_node_takes_its_right_place():
         store.add(chain("abcd", source, starts))
         store.delete_nodes(["b"])
         store.add([node("B", "a", "c", source, 100 if starts else None)])
-        assert meetings(store) == pairs("aBcd")
+        assert co_occurrences(store) == pairs("aBcd")
         store.add([node("B", "a", "c", source, 100 if starts else None, text="again")])
-        assert meetings(store) == pairs("aBcd")
+        assert co_occurrences(store) == pairs("aBcd")
 
 
 def test_a_node_that_moves_to_another_document_leaves_the_first():
     store = PAMVectorStore()
     store.add([node("a", source="d"), node("b", source="d"), node("x", source="e")])
     store.add([node("b", source="e")])
-    assert meetings(store) == pairs("xb") or meetings(store) == pairs("bx")
+    assert co_occurrences(store) == pairs("xb") or co_occurrences(store) == pairs("bx")
     store.add(chain("pq"))
     store.add([node("p"), node("q")])
-    assert not {pair for pair in meetings(store) if set(pair[:2]) & {"p", "q"}}
+    assert not {pair for pair in co_occurrences(store) if set(pair[:2]) & {"p", "q"}}
 
 
 def test_a_circle_of_nodes_ends():
     """A circle of previous and next nodes is cut, so that linking ends."""
     store = PAMVectorStore()
     store.add([node("a", "b", "b"), node("b", "a", "a"), node("c", "c", "c")])
-    assert {pair[:2] for pair in meetings(store)} in ({("a", "b")}, {("b", "a")})
+    assert {pair[:2] for pair in co_occurrences(store)} in ({("a", "b")}, {("b", "a")})
 
 
 def long_document(name, words):
@@ -199,7 +199,7 @@ def long_document(name, words):
 
 def order_of_texts(store):
     texts = {each.node_id: each.get_content() for each in store.get_nodes()}
-    after = {texts[a]: texts[b] for a, b, offset in meetings(store) if offset == 1}
+    after = {texts[a]: texts[b] for a, b, offset in co_occurrences(store) if offset == 1}
     first = [text for text in texts.values() if text not in after.values()]
     assert len(first) == 1
     order = first
@@ -216,7 +216,7 @@ def test_chunks_of_a_splitter_are_linked_also_after_a_refresh():
     index = VectorStoreIndex.from_documents(
         [long_document("d", "abcdef")],
         storage_context=StorageContext.from_defaults(vector_store=store),
-        embed_model=Spoken(),
+        embed_model=TurnEmbedding(),
         transformations=[SPLITTER],
     )
 
@@ -232,7 +232,7 @@ def test_chunks_of_a_splitter_are_linked_also_after_a_refresh():
 def test_an_ingestion_pipeline_that_upserts_keeps_the_order():
     store = PAMVectorStore()
     pipeline = IngestionPipeline(
-        transformations=[SPLITTER, Spoken()], vector_store=store, docstore=SimpleDocumentStore()
+        transformations=[SPLITTER, TurnEmbedding()], vector_store=store, docstore=SimpleDocumentStore()
     )
     for words in ("abcdef", "abcdef", "aYcdefg"):
         pipeline.run(documents=[long_document("d", words)])
@@ -243,9 +243,9 @@ async def test_links_are_made_asynchronously_too():
     store = PAMVectorStore()
     await store.async_add(chain("abcd", "d"))
     await store.adelete_nodes(["b"])
-    assert meetings(store) == pairs("acd")
+    assert co_occurrences(store) == pairs("acd")
     await store.adelete("d")
-    assert meetings(store) == set()
+    assert co_occurrences(store) == set()
 
 
 names = st.permutations("abcdefg")
@@ -259,11 +259,11 @@ def test_in_whatever_order_nodes_come_and_come_back_they_stand_as_they_belong(or
     by_name = {each.node_id: each for each in chain("abcdefg", source)}
     store.add([by_name[name] for name in order[:cut]])
     store.add([by_name[name] for name in order[cut:]])
-    assert meetings(store) == pairs("abcdefg")
+    assert co_occurrences(store) == pairs("abcdefg")
     if gone:
         store.delete_nodes(sorted(gone))
         store.add([by_name[name] for name in sorted(gone, reverse=True)])
-    assert meetings(store) == pairs("abcdefg")
+    assert co_occurrences(store) == pairs("abcdefg")
 
 
 def test_links_survive_a_restart_and_go_on_growing(tmp_path):
@@ -273,7 +273,7 @@ def test_links_survive_a_restart_and_go_on_growing(tmp_path):
     store.close()
     store = PAMVectorStore(path=tmp_path / "store")
     store.add([nodes[1]])
-    assert meetings(store) == pairs("abc")
+    assert co_occurrences(store) == pairs("abc")
     store.close()
 
 
@@ -290,13 +290,13 @@ def test_fit_by_document_keeps_a_reindexed_chunk_in_its_place():
         store.delete_nodes(["b"])
         store.add([node("B", "a", "c", "d")])
         store.fit(group_by="ref_doc_id", config=TINY, progress=False)
-        assert meetings(store) == pairs("aBcd")
+        assert co_occurrences(store) == pairs("aBcd")
 
 
 def test_a_store_need_not_link():
     store = PAMVectorStore(link_nodes=False)
     store.add(chain("abc", "d"))
-    assert meetings(store) == set()
+    assert co_occurrences(store) == set()
 
 
 def test_many_documents_cost_few_questions(monkeypatch):

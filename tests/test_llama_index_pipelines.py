@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("llama_index.core")
 
-from event_loop import Held
+from event_loop import BlockedCalls
 from llama_index.core import MockEmbedding, StorageContext, VectorStoreIndex
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.schema import Document, TextNode
@@ -139,6 +139,6 @@ CALLS = [
 
 @pytest.mark.parametrize(("name", "call"), CALLS, ids=[name for name, _ in CALLS])
 async def test_async_methods_leave_the_event_loop_free(monkeypatch, name, call):
-    held = Held()
-    monkeypatch.setattr(PAMVectorStore, name, held.wrap(lambda *_args, **_settings: None))
-    await held.release(call(PAMVectorStore()))
+    blocked = BlockedCalls()
+    monkeypatch.setattr(PAMVectorStore, name, blocked.wrap(lambda *_args, **_settings: None))
+    await blocked.release(call(PAMVectorStore()))

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("llama_index.core")
 
-from event_loop import Held
+from event_loop import BlockedCalls
 from llama_index.core import Settings, StorageContext, VectorStoreIndex
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
@@ -152,14 +152,14 @@ def test_a_pipeline_is_built_first_and_learns_later(mode):
 
 async def test_aretrieve_awaits_the_embedder_and_leaves_the_loop_free(index, monkeypatch):
     retriever = PAMRetriever(index, similarity_top_k=2)
-    expected, held = ids(retriever.retrieve("alpha")), Held()
+    expected, blocked = ids(retriever.retrieve("alpha")), BlockedCalls()
 
     def refuse(*_):
         raise AssertionError("the embedder was called synchronously")
 
-    monkeypatch.setattr(PAMVectorStore, "recall", held.wrap(PAMVectorStore.recall))
+    monkeypatch.setattr(PAMVectorStore, "recall", blocked.wrap(PAMVectorStore.recall))
     monkeypatch.setattr(OneHot, "_get_query_embedding", refuse)
-    assert ids(await held.release(retriever.aretrieve("alpha"))) == expected
+    assert ids(await blocked.release(retriever.aretrieve("alpha"))) == expected
 
 
 def test_in_a_query_engine(index):

@@ -99,10 +99,10 @@ def test_folding_reads_characters_as_the_words_index_does() -> None:
 @given(st.text(st.characters(codec="utf-8"), max_size=60))
 def test_spans_are_where_the_words_are(text: str) -> None:
     text = text.replace("\x00", " ")
-    places = spans(text, fold(text))
-    assert [fold(text[start:end]) for start, end in places] == words(text)
-    assert all(not fold(text[end : end + 1]).strip() for _, end in places)
-    assert places == sorted(places)
+    positions = spans(text, fold(text))
+    assert [fold(text[start:end]) for start, end in positions] == words(text)
+    assert all(not fold(text[end : end + 1]).strip() for _, end in positions)
+    assert positions == sorted(positions)
 
 
 # names
@@ -281,7 +281,7 @@ def test_a_run_of_stop_words_is_read_in_linear_time() -> None:
 
 def test_capitalised_runs() -> None:
     text = "The Kiss and Natalie Wood, Samuel L. Jackson. In New York City-State he met Ёлка Белова"
-    assert {phrase: text[slice(*place)] for phrase, place in capitalised(text).items()} == {
+    assert {phrase: text[slice(*position)] for phrase, position in capitalised(text).items()} == {
         "natalie wood": "Natalie Wood",
         "samuel l jackson": "Samuel L. Jackson",
         "new york city state": "In New York City-State",

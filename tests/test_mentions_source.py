@@ -131,8 +131,8 @@ def test_a_mention_has_its_name_and_source() -> None:
     assert found.sources[at, way] == rows["a"]
     assert world.store.phrases(found.numbers[at, [way]]) == {int(found.numbers[at, way]): "shirley temple"}
     mentions = world.store.mentions_of(np.array([rows["a"]]))
-    place = mentions.numbers.tolist().index(int(found.numbers[at, way]))
-    start, length = int(mentions.starts[place]), int(mentions.lengths[place])
+    position = mentions.numbers.tolist().index(int(found.numbers[at, way]))
+    start, length = int(mentions.starts[position]), int(mentions.lengths[position])
     assert "It stars Shirley Temple."[start : start + length] == "Shirley Temple"
     asked = found.rows.tolist().index(rows["a"])
     assert found.sources[asked, WAYS.index("asked")] == -1

@@ -188,18 +188,18 @@ def test_a_scan_of_some_keys_finds_their_best(data):
     count, width = data.draw(st.integers(1, 300)), data.draw(st.sampled_from([1, 3, 8]))
     keys = random.integers(-3, 4, (count, width)).astype(np.float32)
     queries = random.integers(-3, 4, (data.draw(st.integers(1, 12)), width)).astype(np.float32)
-    places = np.flatnonzero(random.random(count) < data.draw(st.sampled_from([0.05, 0.3, 0.7, 1.0])))
-    if not len(places):
+    positions = np.flatnonzero(random.random(count) < data.draw(st.sampled_from([0.05, 0.3, 0.7, 1.0])))
+    if not len(positions):
         return
-    k, cut = min(data.draw(st.integers(1, 60)), len(places)), data.draw(st.integers(0, width - 1))
+    k, cut = min(data.draw(st.integers(1, 60)), len(positions)), data.draw(st.integers(0, width - 1))
     blocks = [np.ascontiguousarray(block) for block in np.split(keys, [cut] if cut else [], axis=1)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scanning, "GATHERED", data.draw(st.sampled_from([1, 20, 1000])))
         patch.setattr(scanning, "TILE", data.draw(st.sampled_from([32, 64, 4096])))
         patch.setattr(scanning, "TOGETHER", data.draw(st.sampled_from([5, 1024])))
         rows = np.arange(count) * 2
-        scores, found = scanning.scan(queries, blocks, rows, k, places)
-    every = queries @ keys[places].T
+        scores, found = scanning.scan(queries, blocks, rows, k, positions)
+    every = queries @ keys[positions].T
     order = np.argsort(-every, axis=1, kind="stable")[:, :k]
-    np.testing.assert_array_equal(found, 2 * places[order])
+    np.testing.assert_array_equal(found, 2 * positions[order])
     np.testing.assert_array_equal(scores, np.take_along_axis(every, order, axis=1))

@@ -93,7 +93,7 @@ def test_the_strict_protocol_leaves_the_query_out(setting):
 
 def test_a_subset_keeps_exactly_the_drawn_associations(setting):
     graph = setting.associations
-    kept = selection.drawn(setting, 0.41, seed=3)
+    kept = selection.random_subset(setting, 0.41, seed=3)
     part = subset(graph, kept)
     assert kept.mean() == pytest.approx(0.41, abs=1e-3)
     expected = set(zip(graph.anchors()[kept].tolist(), graph.indices[kept].tolist(), strict=True))

@@ -85,6 +85,6 @@ def test_rankings_of_a_dialogue_are_judged():
     turns = [{"id": str(at), "session": at // 2} for at in range(12)]
     conversation = dialogue.Conversation("c", turns, [("q", {"3", "11"}, 1)])
     ranked = np.array([[0, 3, 1, 2, 4, 5, 11, -1]])
-    r5, r10, r20, mrr, ndcg, session = dialogue.judge(ranked, conversation)[0]
+    r5, r10, r20, mrr, ndcg, session = dialogue.evaluate(ranked, conversation)[0]
     assert (r5, r10, r20, mrr, session) == (0.5, 1, 1, 0.5, 1)
     assert ndcg == pytest.approx((1 / np.log2(3) + 1 / np.log2(8)) / (1 + 1 / np.log2(3)))

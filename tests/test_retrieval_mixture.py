@@ -100,8 +100,8 @@ NO_PRIORS = Priors({kind: {"similarity": (3.0, 0.0)} for kind in KINDS})
 
 def test_uses_are_expanded_transposed_and_taken():
     uses = Uses.of([[3, 1], [], [1]], [[1.0, 0.5], [], [2.0]])
-    place, rows, weights = uses.expand(np.array([2, 0, 1]))
-    assert place.tolist() == [0, 1, 1]
+    position, rows, weights = uses.expand(np.array([2, 0, 1]))
+    assert position.tolist() == [0, 1, 1]
     assert rows.tolist() == [1, 3, 1]
     assert weights.tolist() == [2.0, 1.0, 0.5]
     turned = uses.transpose(4)
@@ -397,8 +397,8 @@ def test_the_mixture_learns_what_serves_and_reports_it():
     evidence = maker(history)(history.log())
     pools = Pools.full(100, 30)
     scores = fitted.mixture.score(evidence.score(asked, pools), pools, kinds(asked, evidence.used))
-    share, places = logit.softmax(scores, pools.starts), logit.ranks(scores, pools.cue, pools.starts)
-    confidence = fitted.mixture.confidence(share, places, kinds(asked, evidence.used)[pools.cue])
+    share, positions = logit.softmax(scores, pools.starts), logit.ranks(scores, pools.cue, pools.starts)
+    confidence = fitted.mixture.confidence(share, positions, kinds(asked, evidence.used)[pools.cue])
     assert len(rank(scores, pools, 5)[0]) == 5
     assert ((confidence >= 0) & (confidence <= 1)).all()
 

@@ -95,7 +95,7 @@ class Memories:
         self.halfway.set()
         self.end.wait(10)
 
-    def places(self, term, column, most):
+    def positions(self, term, column, most):
         self.go_on.set()
         self.halfway.wait(10)
         return np.array([1, 3]), np.array([1, 2])

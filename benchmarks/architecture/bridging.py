@@ -47,7 +47,7 @@ def run(seed: int, noises: tuple[float, ...] = (0.15, 0.2, 0.25, 0.3)) -> dict[s
             methods["hops=2, time shuffled"] = recalled(shuffled, vectors, hops=2)
             methods["hops=2, min_score, time shuffled"] = recalled(shuffled, vectors, hops=2, min_score=MIN_SCORE)
         title = "exact cue" if not noise else f"cue with noise {noise} a dimension, nearest right {hit(nearest, cues)}"
-        tables[title] = {name: judge(world, cues, bridges, found) for name, found in methods.items()}
+        tables[title] = {name: evaluate(world, cues, bridges, found) for name, found in methods.items()}
     return {
         "world": {"states": len(world.states), "bridges per cue": float(np.mean([len(b) for b in bridges.values()]))},
         "min_score": MIN_SCORE,
@@ -87,7 +87,7 @@ def walk(world: World, starts: Int64, normalise: bool) -> list[Int64]:
     return found
 
 
-def judge(world: World, cues: Int64, bridges: dict[int, Int64], found: list[Int64]) -> dict[str, float]:
+def evaluate(world: World, cues: Int64, bridges: dict[int, Int64], found: list[Int64]) -> dict[str, float]:
     episode_of = np.full(len(world.states), -1)
     episode_of[world.episodes] = np.arange(len(world.episodes))[:, None]
     share, true, false = [], [], []

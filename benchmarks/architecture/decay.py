@@ -19,7 +19,7 @@ from pam_retriever.model.keys import MODES, query_vectors, unit
 from pam_retriever.types import Float32, Int64
 
 SIZES, CUES, K = (50_000, 100_000, 200_000, 500_000, 1_000_000), 100, 10
-LEARNT = 1_000  # episodes
+TRAINED = 1_000  # episodes
 RECENT, HALF_LIFE = 200, 100.0  # episodes
 
 
@@ -27,7 +27,7 @@ def run(seed: int) -> dict[str, Any]:
     world = build(seed)
     states, _ = world.episodes(SIZES[-1] // LENGTH, seed)
     index = PredictiveAssociativeIndex(dim=DIM)
-    index.fit(list(states[:LEARNT]), window=WINDOW, progress=False)
+    index.fit(list(states[:TRAINED]), window=WINDOW, progress=False)
     flat = states.reshape(-1, DIM)
     p, f = unit(flat), index._store.view().predict(flat)
     random = np.random.default_rng(seed)

@@ -26,8 +26,8 @@ def run(seed: int) -> dict[str, Any]:
     tables = {}
     for title, background in (("cluttered world", 20), ("clean world", 0)):
         world = build(seed, episodes=250, background=background)
-        meant = world.meant()
-        cues = np.array([row for row in range(background, len(world.states)) if len(meant[row]) >= 2])
+        relevant = world.relevant()
+        cues = np.array([row for row in range(background, len(world.states)) if len(relevant[row]) >= 2])
         cues = np.random.default_rng(seed).permutation(cues)[:CUES]
         shuffled = World(world.states, time_shuffled(world, seed), background)
         found = {
@@ -40,7 +40,7 @@ def run(seed: int) -> dict[str, Any]:
         if background:
             found["fit, log, weights shuffled"] = with_shuffled_weights(world, cues, seed)
             found["fit, log, time shuffled"] = recalled(shuffled, cues, "log")
-        tables[title] = {name: judge(world, cues, meant, rows) for name, rows in found.items()}
+        tables[title] = {name: evaluate(world, cues, relevant, rows) for name, rows in found.items()}
     return {"tables": tables}
 
 
@@ -89,11 +89,11 @@ def time_shuffled(world: World, seed: int) -> Int64:
     return np.random.default_rng(seed).permutation(world.episodes.ravel()).reshape(world.episodes.shape)
 
 
-def judge(world: World, cues: Int64, meant: list[Int64], found: list[Int64]) -> dict[str, float]:
-    first = [rows[: len(meant[cue])] for cue, rows in zip(cues, found, strict=True)]
+def evaluate(world: World, cues: Int64, relevant: list[Int64], found: list[Int64]) -> dict[str, float]:
+    first = [rows[: len(relevant[cue])] for cue, rows in zip(cues, found, strict=True)]
     pairs = list(zip(cues, first, found, strict=True))
     return {
-        "R-precision": float(np.mean([np.isin(meant[cue], rows).mean() for cue, rows, _ in pairs])),
+        "R-precision": float(np.mean([np.isin(relevant[cue], rows).mean() for cue, rows, _ in pairs])),
         "background among them": float(np.mean([(rows < world.background).mean() for _, rows, _ in pairs])),
-        "R@20": float(np.mean([np.isin(meant[cue], rows[:20]).mean() for cue, _, rows in pairs])),
+        "R@20": float(np.mean([np.isin(relevant[cue], rows[:20]).mean() for cue, _, rows in pairs])),
     }

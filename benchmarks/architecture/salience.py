@@ -39,11 +39,11 @@ def run(seed: int) -> dict[str, Any]:
         "no salience": np.ones(len(salience)),
     }
     table = {
-        name: judge(learn(world, stream(world, weights, exposures, random), seed), world, members)
+        name: evaluate(learn(world, stream(world, weights, exposures, random), seed), world, members)
         for name, weights in columns.items()
     }
     plain = learn(world, stream(world, columns["no salience"], np.ones(len(salience), int), random), seed)
-    table["every event seen once, default recall"] = judge(plain, world, members, channels=None)
+    table["every event seen once, default recall"] = evaluate(plain, world, members, channels=None)
     return {
         "config": {"passes": SHORT.passes, "hidden": SHORT.hidden},
         "tables": {"share of the associates recalled": table, "by prediction error": by_surprise(world, random, seed)},
@@ -66,7 +66,7 @@ def by_surprise(world: World, random: np.random.Generator, seed: int) -> dict[st
         ("no salience", np.ones_like(errors)),
     ):
         trips = [Trajectory(ids=named(world, e), salience=weights[e]) for e in range(len(world.episodes))]
-        columns[name] = judge(learn(world, trips, seed), world, members)
+        columns[name] = evaluate(learn(world, trips, seed), world, members)
     columns["mean prediction error"] = {group: float(errors[rows].mean()) for group, rows in members.items()}
     return columns
 
@@ -90,20 +90,20 @@ def learn(world: World, trips: list[Trajectory], seed: int, config: FitConfig = 
     return index
 
 
-def judge(
+def evaluate(
     index: PredictiveAssociativeIndex,
     world: World,
     members: dict[str, Any],
     channels: Channels | None = MODES["association"],
 ) -> dict[str, float]:
     """Returns for each group the mean share of a moment's n associates among its first n hits."""
-    meant = world.meant()
+    relevant = world.relevant()
     found = {}
     for name, episodes in members.items():
         cues = world.episodes[episodes[:60]].ravel()
         hits = index.recall([str(cue) for cue in cues], k=2 * WINDOW, channels=channels)
         shares = [
-            np.isin(meant[cue], [int(hit.id) for hit in one[: len(meant[cue])]]).mean()
+            np.isin(relevant[cue], [int(hit.id) for hit in one[: len(relevant[cue])]]).mean()
             for cue, one in zip(cues, hits, strict=True)
         ]
         found[name] = float(np.mean(shares))

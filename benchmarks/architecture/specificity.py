@@ -52,15 +52,15 @@ def run(seed: int) -> dict[str, Any]:
         "similarity, of the thing alone": lambda: index.search(look, k=LISTED),
         "similarity": lambda: index.search(mixed, k=LISTED),
         "association": lambda: index.recall(mixed, k=LISTED),
-        "union (better of both)": lambda: better(index.recall(mixed, k=len(every), channels=SUM)),
+        "union (better of both)": lambda: by_maximum(index.recall(mixed, k=len(every), channels=SUM)),
         "sum of both": lambda: index.recall(mixed, k=LISTED, channels=SUM),
         "intersection (specific)": lambda: index.recall(mixed, k=LISTED, mode="specific"),
         "specific, time shuffled": lambda: shuffled.recall(mixed, k=LISTED, mode="specific"),
-        "specific, days shuffled in the cues": lambda: index.recall(strange(look, then), k=LISTED, mode="specific"),
+        "specific, days shuffled in the cues": lambda: index.recall(unrelated(look, then), k=LISTED, mode="specific"),
     }
 
-    def strange(looks: Float32, moments_: Float32) -> Float32:
-        return (KIND_SHARE * looks + random.permutation(moments_)).astype(np.float32)
+    def unrelated(object_vectors: Float32, moments_: Float32) -> Float32:
+        return (KIND_SHARE * object_vectors + random.permutation(moments_)).astype(np.float32)
 
     cue_moments = [others[d][m] for d, m in zip(day, moment, strict=True)]  # memories in the cue are not hits
     table = {name: ranks(answers(), right, cue_moments) for name, answers in ask.items()}
@@ -70,7 +70,7 @@ def run(seed: int) -> dict[str, Any]:
 SUM = Channels(similarity=1.0, forward=0.25, reverse=0.25, mutual=0.5)  # the sum, with the weights of "specific"
 
 
-def better(answers: list[list[Hit]]) -> list[list[Hit]]:
+def by_maximum(answers: list[list[Hit]]) -> list[list[Hit]]:
     """Returns the hits, sorted by the larger of similarity and association."""
     return [sorted(hits, key=lambda hit: -max(hit.similarity, hit.association or 0.0)) for hits in answers]
 

@@ -21,7 +21,7 @@ from benchmarks.worlds.routines import DIM, LENGTH, WINDOW, build
 from pam_retriever import FitConfig, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.types import Float32, Hit
 
-STATES, CAPACITY, LEARNT, TOGETHER = 1_000_000, 50_000, 10_000, 500
+STATES, CAPACITY, TRAINED, TOGETHER = 1_000_000, 50_000, 10_000, 500
 CONFIG = FitConfig(hidden=256, passes=20)
 MARKS = (50_000, 100_000, 200_000, 400_000, 600_000, 800_000, 1_000_000)
 CUES, RECENT, HALF_LIFE = 200, 200, 100.0  # RECENT and HALF_LIFE count episodes
@@ -30,47 +30,47 @@ CUES, RECENT, HALF_LIFE = 200, 200, 100.0  # RECENT and HALF_LIFE count episodes
 def run(seed: int) -> dict[str, Any]:
     states, _ = build(seed).episodes(STATES // LENGTH, seed)
     flat = states.reshape(-1, DIM)
-    trips = [trip(flat, start) for start in range(0, STATES, TOGETHER)]
-    first = LEARNT // TOGETHER
+    trips = [round_trip(flat, start) for start in range(0, STATES, TOGETHER)]
+    first = TRAINED // TOGETHER
     copy: tuple[PredictiveAssociativeIndex, int] | None = None
     with (
         tempfile.TemporaryDirectory() as name,
-        tempfile.TemporaryDirectory() as kept,
+        tempfile.TemporaryDirectory() as folder_of_copy,
         PredictiveAssociativeIndex.open(name, DIM, "faiss:flat") as index,
     ):
         folder = Path(name)
         index.set_capacity(CAPACITY)
         index.fit(trips[:first], window=WINDOW, config=CONFIG, progress=False)
-        columns, spent = {f"{LEARNT:,}": mark(index, flat, LEARNT, folder, copy)}, 0.0
+        columns, spent = {f"{TRAINED:,}": measure(index, flat, TRAINED, folder, copy)}, 0.0
         for at in range(first, len(trips)):
             started = time.perf_counter()
             index.observe(trips[at])
             spent += time.perf_counter() - started
             seen = (at + 1) * TOGETHER
             if seen in MARKS:
-                columns[f"{seen:,}"] = mark(index, flat, seen, folder, copy)
+                columns[f"{seen:,}"] = measure(index, flat, seen, folder, copy)
             if seen == MARKS[0]:
-                index.save(kept, overwrite=True)
-                copy = PredictiveAssociativeIndex.load(kept), seen
+                index.save(folder_of_copy, overwrite=True)
+                copy = PredictiveAssociativeIndex.load(folder_of_copy), seen
         forgotten = index.prune(keep=CAPACITY // 2)
-        columns["pruned to half"] = mark(index, flat, STATES, folder, copy)
+        columns["pruned to half"] = measure(index, flat, STATES, folder, copy)
         assert copy is not None
         copy[0].close()
     against = [columns[f"{seen:,}"]["times that of the copy"] for seen in MARKS[1:]]
     return {
-        "observed_per_second": (STATES - LEARNT) / spent,
+        "observed_per_second": (STATES - TRAINED) / spent,
         "median_latency_against_the_copy": [min(against), max(against)],
         "pruned": forgotten,
         "tables": {"after so many states": columns},
     }
 
 
-def trip(flat: Float32, start: int) -> Trajectory:
+def round_trip(flat: Float32, start: int) -> Trajectory:
     times = (np.arange(start, start + TOGETHER) // LENGTH).astype(float)
     return Trajectory(vectors=flat[start : start + TOGETHER], timestamps=times.tolist(), id=str(start // TOGETHER))
 
 
-def mark(
+def measure(
     index: PredictiveAssociativeIndex,
     flat: Float32,
     seen: int,

@@ -42,9 +42,11 @@ def run(seed: int) -> dict[str, Any]:
         if not settings:  # the control uses the settings chosen for the real index
             plain = index.recall(fold, k=MOST)
             scores = np.unique(np.round([hit.score for hits in plain for hit in hits], 2))
-            f1 = {s: judge([[h.id for h in hits if h.score >= s] for hits in plain], fold, met)["F1"] for s in scores}
+            f1 = {
+                s: evaluate([[h.id for h in hits if h.score >= s] for hits in plain], fold, met)["F1"] for s in scores
+            }
             best_k = {
-                k: judge([[h.id for h in hits[:k]] for hits in plain], fold, met)["F1"] for k in range(1, MOST + 1)
+                k: evaluate([[h.id for h in hits[:k]] for hits in plain], fold, met)["F1"] for k in range(1, MOST + 1)
             }
             settings = {"min_score": float(max(f1, key=f1.get)), "k": max(best_k, key=best_k.get)}  # type: ignore[arg-type]
         ball, first = {"k": None, "min_score": settings["min_score"]}, {"k": int(settings["k"])}
@@ -53,20 +55,20 @@ def run(seed: int) -> dict[str, Any]:
             (f"k={settings['k']:.0f}", first, 0.0),
             (f"confidence >= {AS_LIKELY_AS_NOT}", {"k": MOST}, AS_LIKELY_AS_NOT),
         ):
-            found = sure(index.recall(test, **options), confident)
-            column = judge(found, test, met)
+            found = true_share(index.recall(test, **options), confident)
+            column = evaluate(found, test, met)
             column["hits"] = float(np.mean([len(ids) for ids in found]))
-            nobody = sure(index.recall([f"stranger {n}" for n in range(STRANGERS)], **options), confident)
+            nobody = true_share(index.recall([f"stranger {n}" for n in range(STRANGERS)], **options), confident)
             column["hits of a stranger"] = float(np.mean([len(ids) for ids in nobody]))
             tables.setdefault("against who was met", {})[f"{name}, {title}"] = column
     return {"chosen": settings, "tables": tables}
 
 
-def sure(answers: list[list[Hit]], confident: float) -> list[list[str]]:
+def true_share(answers: list[list[Hit]], confident: float) -> list[list[str]]:
     return [[hit.id for hit in hits if confident <= (hit.confidence or 0)] for hits in answers]
 
 
-def judge(found: list[list[str]], cues: list[str], met: list[set[str]]) -> dict[str, float]:
+def evaluate(found: list[list[str]], cues: list[str], met: list[set[str]]) -> dict[str, float]:
     right = sum(len(met[int(cue)] & set(ids)) for cue, ids in zip(cues, found, strict=True))
     precision = right / max(sum(map(len, found)), 1)
     recall = right / sum(len(met[int(cue)]) for cue in cues)

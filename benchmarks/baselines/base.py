@@ -47,11 +47,11 @@ class Recognising:
     """
 
     def __init__(self, baseline: Baseline, vectors: Float32, nearest: int = 1, temperature: float = 0.02) -> None:
-        self._baseline, self._looks = baseline, unit(vectors)
+        self._baseline, self._units = baseline, unit(vectors)
         self._nearest, self._temperature = nearest, temperature
 
     def scores_of(self, vectors: Float32) -> Float32:
-        cosine = unit(vectors) @ self._looks.T  # (Q, M)
+        cosine = unit(vectors) @ self._units.T  # (Q, M)
         if self._nearest == 1:
             return self._baseline.scores(cosine.argmax(axis=1))
         rows = np.argpartition(-cosine, self._nearest - 1, axis=1)[:, : self._nearest]

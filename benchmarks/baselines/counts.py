@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.baselines.graph import floats_of, meetings
+from benchmarks.baselines.graph import co_occurrences, floats_of
 from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.types import Float32, Int64
 
@@ -11,7 +11,7 @@ class Counts:
     """Scores by the number of co-occurrences within the window."""
 
     def fit(self, experience: Experience, vectors: Float32, window: int) -> None:
-        self._meetings = meetings(experience, len(vectors), window)
+        self._meetings = co_occurrences(experience, len(vectors), window)
 
     def scores(self, cues: Int64) -> Float32:
         return self._meetings[cues].toarray()

@@ -11,7 +11,7 @@ from pam_retriever.types import Float32, Int64
 CROWDED = 0.05  # above this share of the memories, a walk becomes a dense row
 
 
-def meetings(experience: Experience, memories: int, window: int) -> sparse.csr_array:
+def co_occurrences(experience: Experience, memories: int, window: int) -> sparse.csr_array:
     """Returns (M, M) counts of how often two memories were at most ``window`` positions apart; symmetric."""
     later = followed_by(experience, memories, window)
     return (later + later.T).tocsr()

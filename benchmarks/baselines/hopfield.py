@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.baselines.graph import meetings, normalised
+from benchmarks.baselines.graph import co_occurrences, normalised
 from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.model.keys import unit
 from pam_retriever.types import Float32, Int64
@@ -25,7 +25,7 @@ class Hopfield:
 
     def fit(self, experience: Experience, vectors: Float32, window: int) -> None:
         self._keys = unit(vectors)
-        self._values = normalised(meetings(experience, len(vectors), window)) @ self._keys  # (M, d)
+        self._values = normalised(co_occurrences(experience, len(vectors), window)) @ self._keys  # (M, d)
 
     def scores(self, cues: Int64) -> Float32:
         return self.scores_of(self._keys[cues])

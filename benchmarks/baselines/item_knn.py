@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from benchmarks.baselines.graph import floats_of, meetings
+from benchmarks.baselines.graph import co_occurrences, floats_of
 from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.types import Float32, Int64
 
@@ -14,7 +14,7 @@ class ItemKNN:
     """Scores by the cosine of two memories' rows of co-occurrence counts."""
 
     def fit(self, experience: Experience, vectors: Float32, window: int) -> None:
-        graph = meetings(experience, len(vectors), window)
+        graph = co_occurrences(experience, len(vectors), window)
         length = np.sqrt(np.asarray(graph.power(2).sum(axis=1), np.float32).reshape(-1))
         scale = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
         self._rows = sparse.csr_array(sparse.diags_array(scale) @ graph)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from benchmarks.baselines.graph import discounted_walks, floats_of, meetings, normalised
+from benchmarks.baselines.graph import co_occurrences, discounted_walks, floats_of, normalised
 from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.types import Float32, Int64
 
@@ -25,7 +25,7 @@ class PersonalisedPageRank:
 
     def fit(self, experience: Experience, vectors: Float32, window: int) -> None:
         # co-occurrence is symmetric, so only cues without any co-occurrence are dead ends
-        self._transition = normalised(meetings(experience, len(vectors), window))
+        self._transition = normalised(co_occurrences(experience, len(vectors), window))
 
     def scores(self, cues: Int64) -> Float32:
         rank = discounted_walks(self._transition, cues, self._weights)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.baselines.graph import discounted_walks, floats_of, meetings, normalised
+from benchmarks.baselines.graph import co_occurrences, discounted_walks, floats_of, normalised
 from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.types import Float32, Int64
 
@@ -16,7 +16,7 @@ class RandomWalk:
         self._weights = np.full(steps, 1 / steps, np.float32)
 
     def fit(self, experience: Experience, vectors: Float32, window: int) -> None:
-        self._transition = normalised(meetings(experience, len(vectors), window))
+        self._transition = normalised(co_occurrences(experience, len(vectors), window))
 
     def scores(self, cues: Int64) -> Float32:
         return discounted_walks(self._transition, cues, self._weights)

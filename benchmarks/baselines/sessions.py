@@ -80,9 +80,9 @@ class Neighbours:
         self._walks, self._items = [np.asarray(walk, np.int64) for walk in walks], items
         session = np.repeat(np.arange(len(walks)), [len(walk) for walk in walks])
         state = np.concatenate(self._walks)
-        place = np.concatenate([np.arange(len(walk)) for walk in walks])
+        position = np.concatenate([np.arange(len(walk)) for walk in walks])
         order = np.lexsort((session, state))
-        self._session, self._place = session[order], place[order]
+        self._session, self._position = session[order], position[order]
         self._starts = np.searchsorted(state[order], np.arange(items + 1))
         self._flat, self._lengths = state, np.array([len(walk) for walk in walks])
         self._begins = np.cumsum(self._lengths) - self._lengths
@@ -91,9 +91,9 @@ class Neighbours:
 
     def scores(self, walk: Sequence[int]) -> Float64:
         """Returns (N,) scores of the items after a walk so far."""
-        session, likeness, back, place = self._shared(walk)
-        kept = np.argsort(-likeness, kind="stable")[: self.neighbours]
-        session, likeness, back, place = session[kept], likeness[kept], back[kept], place[kept]
+        session, likeness, back, position = self._shared(walk)
+        mask = np.argsort(-likeness, kind="stable")[: self.neighbours]
+        session, likeness, back, position = session[mask], likeness[mask], back[mask], position[mask]
         count = self._lengths[session]
         step = concatenated(self._begins[session], count)
         item, owner = self._flat[step], np.repeat(np.arange(len(session)), count)
@@ -101,7 +101,7 @@ class Neighbours:
         if self.nearer is None:
             value = value * np.maximum(1 - 0.1 * back, 0)[owner]
         else:
-            distance = np.abs(step - self._begins[session][owner] - place[owner])
+            distance = np.abs(step - self._begins[session][owner] - position[owner])
             value = value * np.where(distance > 0, np.exp(-distance / self.nearer), 0)
         if self.rare:
             value = value * self._rarity[item]
@@ -115,15 +115,15 @@ class Neighbours:
         counts = self._starts[np.array(newest) + 1] - starts
         entry = concatenated(starts, counts)
         back = np.repeat([far[item] for item in newest], counts)
-        session, place = self._session[entry], self._place[entry]
+        session, position = self._session[entry], self._position[entry]
         latest = np.unique(session)[-self.sample :]
-        kept = np.isin(session, latest)
-        back, session, place = back[kept], session[kept], place[kept]
-        order = np.lexsort((-place, back, session))
-        back, session, place = back[order], session[order], place[order]
+        mask = np.isin(session, latest)
+        back, session, position = back[mask], session[mask], position[mask]
+        order = np.lexsort((-position, back, session))
+        back, session, position = back[order], session[order], position[order]
         once = np.ones(len(session), bool)  # an item counts once per session
         once[1:] = (session[1:] != session[:-1]) | (back[1:] != back[:-1])
-        back, session, place = back[once], session[once], place[once]
+        back, session, position = back[once], session[once], position[once]
         weight = 1 - back / len(walk) if self.earlier is None else np.exp(-back / self.earlier)
         found, first, owner = np.unique(session, return_index=True, return_inverse=True)
         likeness = np.bincount(owner, weight, len(found))
@@ -131,7 +131,7 @@ class Neighbours:
             likeness = likeness / np.sqrt(self._lengths[found] * len(walk))
         if self.recent is not None:
             likeness = likeness * np.exp(-(len(self._walks) - found) / self.recent)
-        return found, likeness, back[first], place[first]
+        return found, likeness, back[first], position[first]
 
 
 Session = SecondOrder | Neighbours

@@ -11,13 +11,13 @@ class Similarity:
     """Scores by cosine of the vectors."""
 
     def fit(self, experience: Experience, vectors: Float32, window: int) -> None:  # noqa: ARG002
-        self._looks = unit(vectors)
+        self._units = unit(vectors)
 
     def scores(self, cues: Int64) -> Float32:
-        return self.scores_of(self._looks[cues])
+        return self.scores_of(self._units[cues])
 
     def scores_of(self, vectors: Float32) -> Float32:
-        return unit(vectors) @ self._looks.T
+        return unit(vectors) @ self._units.T
 
     def floats(self) -> int:
-        return self._looks.size
+        return self._units.size

@@ -41,17 +41,17 @@ class Stopwatch:
         return np.array(rows)
 
 
-def once(folder: Path, repository: Repository) -> dict[str, Any]:
+def update_once(folder: Path, repository: Repository) -> dict[str, Any]:
     """Opens the index as a new process would, updates it, and closes it."""
     embedder = Stopwatch()
     began, cpu = time.perf_counter(), time.process_time()
     with PredictiveAssociativeIndex.open(folder, embedder=embedder) as index:
-        learnt = learn(index, repository)
+        report = learn(index, repository)
     seconds, used = time.perf_counter() - began, time.process_time() - cpu
     return {
-        "commits": learnt.commits,
-        "giant": learnt.giant,
-        "files": learnt.added + learnt.changed,
+        "commits": report.commits,
+        "giant": report.giant,
+        "files": report.added + report.changed,
         "seconds": round(seconds - embedder.seconds, 2),
         "cpu seconds of this process": round(used - embedder.seconds, 2),
         "embedder": round(embedder.seconds, 2),
@@ -75,7 +75,7 @@ def questions(folder: Path) -> dict[str, Any]:
         return {"first": round(first, 2), "ten more": round(ten, 2), "changed": round(time.perf_counter() - began, 2)}
 
 
-def walks(path: Path) -> dict[str, float | None]:
+def diff_seconds(path: Path) -> dict[str, float | None]:
     """Returns the seconds to read all changes: by git, and by pygit2."""
     began = time.perf_counter()
     repository = Repository(path)
@@ -95,26 +95,26 @@ def walks(path: Path) -> dict[str, float | None]:
     return found | {"pygit2": round(time.perf_counter() - began, 2)}
 
 
-def made_up(commits: int, more: int, seed: int) -> dict[str, Any]:
+def synthetic(commits: int, more: int, seed: int) -> dict[str, Any]:
     random = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as folder:
         history = History(Path(folder) / "repository")
         grow(history, commits, random)
         history.write()
         repository = Repository(history.folder)
-        found = {"whole": once(Path(folder) / "index", repository), "walk": walks(history.folder)}
+        found = {"whole": update_once(Path(folder) / "index", repository), "walk": diff_seconds(history.folder)}
         grow(history, more, random)
         history.write()
-        found["more"] = once(Path(folder) / "index", repository)
-        found["nothing new"] = once(Path(folder) / "index", repository)
+        found["more"] = update_once(Path(folder) / "index", repository)
+        found["nothing new"] = update_once(Path(folder) / "index", repository)
         return found | {"questions": questions(Path(folder) / "index")}
 
 
 def real(path: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         return {
-            "whole": once(Path(folder), Repository(path)),
-            "walk": walks(path),
+            "whole": update_once(Path(folder), Repository(path)),
+            "walk": diff_seconds(path),
             "questions": questions(Path(folder)),
         }
 
@@ -131,7 +131,7 @@ def main() -> None:
     parser.add_argument("--name", default="code/speed", help="name of the JSON file in benchmarks/results")
     parsed = parser.parse_args()
     git = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    runs = [made_up(parsed.commits, parsed.more, seed) for seed in range(parsed.runs)]
+    runs = [synthetic(parsed.commits, parsed.more, seed) for seed in range(parsed.runs)]
     result = {"note": parsed.note, "git": git, "made up": runs, "real": real(parsed.repository)}
     print(report.write(parsed.name, result).read_text())
 

@@ -76,7 +76,7 @@ def network_capacity(plan: Plan) -> None:
     for size in plan.sizes:
         for width in plan.widths:
             config = FitConfig(hidden=width, passes=plan.setting.passes or 20)
-            parts.get(f"{size} trajectories, {width} wide", partial(_held, plan, size, config, Trainer))
+            parts.get(f"{size} trajectories, {width} wide", partial(_capacity, plan, size, config, Trainer))
 
 
 def optimisers(plan: Plan) -> None:
@@ -85,11 +85,11 @@ def optimisers(plan: Plan) -> None:
     size = plan.setting.trajectories
     for passes in plan.passes:
         for name, trainer in (("AdamW", Trainer), ("Muon", MuonTrainer)):
-            run = partial(_held, plan, size, FitConfig(passes=passes), trainer)
+            run = partial(_capacity, plan, size, FitConfig(passes=passes), trainer)
             parts.get(f"{name}, {passes} passes", run)
 
 
-def _held(plan: Plan, size: int, config: FitConfig, trainer: type[Trainer]) -> dict[str, Any]:
+def _capacity(plan: Plan, size: int, config: FitConfig, trainer: type[Trainer]) -> dict[str, Any]:
     world = paper.build(TUNING_WORLD, size)
     return capacity.measure(world, config, plan.setting.seeds[0], plan.setting.device, trainer)
 
@@ -106,11 +106,11 @@ def _batch(plan: Plan) -> dict[str, Any]:
     keys = np.concatenate([fitted.units, fitted.predicted], axis=1)
     cues = stored_cues(keys[rows], rows, fitted.states.shape[1])
     queries = query_vectors(CHANNELS[JOINT], cues.given, cues.completed, cues.predicted)
-    place = choose_device(setting.device)
-    there = torch.from_numpy(keys).to(place)
+    device = choose_device(setting.device)
+    there = torch.from_numpy(keys).to(device)
 
     def on_device() -> np.ndarray:
-        found: np.ndarray = (torch.from_numpy(queries).to(place) @ there.T).topk(k).indices.cpu().numpy()
+        found: np.ndarray = (torch.from_numpy(queries).to(device) @ there.T).topk(k).indices.cpu().numpy()
         return found
 
     def by_index() -> object:
@@ -123,7 +123,7 @@ def _batch(plan: Plan) -> dict[str, Any]:
             call()
             taken[name].append(1e3 * (time.perf_counter() - began))
     milliseconds = {name: float(np.median(runs)) for name, runs in taken.items()}
-    return {"device": str(place), "memories": len(keys), "queries": plan.queries, "milliseconds": milliseconds}
+    return {"device": str(device), "memories": len(keys), "queries": plan.queries, "milliseconds": milliseconds}
 
 
 def peak_memory(plan: Plan) -> None:

@@ -21,8 +21,8 @@ ARMS = {
 def collapse(setup: Setup) -> dict[str, Any]:
     """Trains the outward JEPA alone (its loss has no negatives) in each way, then the inward one over each space."""
     columns, curves = {}, {}
-    for name, (kept, config) in ARMS.items():
-        trained = setup.train(kept, config)
+    for name, (senses, config) in ARMS.items():
+        trained = setup.train(senses, config)
         stored, fresh = both(setup, trained.encoder.encode)
         columns[name] = {**health(stored), **measure(setup, fitted(setup, stored), fresh)}
         curves[name] = trained.curves

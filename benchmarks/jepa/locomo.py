@@ -30,10 +30,10 @@ TUNED_ON = 2
 WEIGHTS = ({"speaker": 0.03, "date": 0.03}, {"speaker": 0.1, "date": 0.1}, {"speaker": 0.3, "date": 0.3})
 
 
-def turns_as_states(file: Path | None, passes: int, device: str, kept: Path | None) -> dict[str, Any]:
+def turns_as_states(file: Path | None, passes: int, device: str, cache: Path | None) -> dict[str, Any]:
     recalls: dict[str, list[list[list[float]]]] = {}
     conversations = read(find(file, FILES, source or ""))
-    for conversation, (texts, asked) in zip(conversations, embed(conversations, kept), strict=True):
+    for conversation, (texts, asked) in zip(conversations, embed(conversations, cache), strict=True):
         speakers = [turn["text"].split(":", 1)[0] for turn in conversation.turns]
         dates = [seconds(turn["date"]) for turn in conversation.turns]
         moments = [{"text": t, "speaker": s, "date": d} for t, s, d in zip(texts, speakers, dates, strict=True)]
@@ -67,8 +67,8 @@ def turns_as_states(file: Path | None, passes: int, device: str, kept: Path | No
             ask(answers, f"{name}, speaker asked", index, named)
         encoder = CompositeEncoder(kinds, dim=texts.shape[1])
         trainer = JointTrainer(encoder, OutwardPredictor(encoder.dim), config=replace(JOINT, passes=passes))
-        place = {id: at for at, id in enumerate(ids)}
-        steps = np.array([place[id] for group in groups for id in group])
+        position = {id: at for at, id in enumerate(ids)}
+        steps = np.array([position[id] for group in groups for id in group])
         lengths = [len(group) for group in groups]
         experience = Experience(
             steps, np.repeat(np.arange(len(groups)), lengths), np.concatenate([np.arange(n) for n in lengths])
@@ -102,10 +102,10 @@ def turns_as_states(file: Path | None, passes: int, device: str, kept: Path | No
     }
 
 
-def embed(conversations: list[Conversation], kept: Path | None) -> list[tuple[Float32, Float32]]:
-    """Returns embeddings of turns and questions; reads them from the file ``kept`` if it exists."""
-    if kept is not None and kept.exists():
-        with np.load(kept) as file:
+def embed(conversations: list[Conversation], cache: Path | None) -> list[tuple[Float32, Float32]]:
+    """Returns embeddings of turns and questions; reads them from the file ``cache`` if it exists."""
+    if cache is not None and cache.exists():
+        with np.load(cache) as file:
             return [(file[f"t{at}"], file[f"q{at}"]) for at in range(len(conversations))]
     embedder = load_embedder(None)
     parts = [
@@ -116,9 +116,9 @@ def embed(conversations: list[Conversation], kept: Path | None) -> list[tuple[Fl
             ([turn["text"] for turn in c.turns], [question for question, _, _ in c.questions]) for c in conversations
         )
     ]
-    if kept is not None:
+    if cache is not None:
         np.savez(
-            kept, **{f"{kind}{at}": p for at, part in enumerate(parts) for kind, p in zip("tq", part, strict=True)}
+            cache, **{f"{kind}{at}": p for at, part in enumerate(parts) for kind, p in zip("tq", part, strict=True)}
         )
     return [(turns, questions) for turns, questions in parts]
 

@@ -117,9 +117,11 @@ def imagination(setup: Setup) -> dict[str, Any]:
     }
     both = paths["outward and inward"]
     lengths = [(both[t] * both[t + 1]).sum(1) for t in range(STEPS)]  # cosines between neighbouring states
-    paths["random walk"] = wander(both[0], lengths, random, np.eye(memories.shape[1]))
+    paths["random walk"] = random_walks(both[0], lengths, random, np.eye(memories.shape[1]))
     values, axes = np.linalg.eigh(np.cov(memories.T))
-    paths["random walk, shaped like the states"] = wander(both[0], lengths, random, axes * np.sqrt(values.clip(0)))
+    paths["random walk, shaped like the states"] = random_walks(
+        both[0], lengths, random, axes * np.sqrt(values.clip(0))
+    )
     own = setup.world.episode[setup.asked[:STARTS]]
     among = (memories[random.permutation(len(memories))[:1000]] @ memories.T).astype(np.float64)
     among[among > 0.9999] = -1
@@ -156,7 +158,7 @@ def walk(starts: Float32, actions: Int64, kinds: tuple[Step, ...]) -> list[Float
     return path
 
 
-def wander(
+def random_walks(
     starts: Float32, lengths: list[Float32], random: np.random.Generator, shape: npt.NDArray[np.float64]
 ) -> list[Float32]:
     """Makes steps of the same angles in random directions."""

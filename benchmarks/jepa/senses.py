@@ -31,9 +31,9 @@ def ablation(setup: Setup) -> dict[str, Any]:
     """Measures recall without one sense in training, memories and cues."""
     columns = {}
     for sense in MISSING:
-        kept = tuple(other for other in MISSING if other != sense)
-        without = setup.train(f"joint-no-{sense}", replace(JOINT, settle=0), kept)
-        memories, asked = (_only(o, kept) for o in (setup.stored, setup.fresh))
+        senses = tuple(other for other in MISSING if other != sense)
+        without = setup.train(f"joint-no-{sense}", replace(JOINT, settle=0), senses)
+        memories, asked = (_only(o, senses) for o in (setup.stored, setup.fresh))
         # a moment without any sense left stays a memory and a cue; its input says that every sense is missing
         columns[f"never {sense}"] = measure(
             setup, fitted(setup, without.encoder.encode(memories)), without.encoder.encode(asked)
@@ -47,5 +47,5 @@ def _cues(setup: Setup, encode: Any, without: tuple[str, ...]) -> tuple[Any, str
     return encode(setup.fresh[some].without(*without)), "association", setup.asked[some]
 
 
-def _only(observations: Observations, kept: tuple[str, ...]) -> Observations:
-    return Observations({s: observations.values[s] for s in kept}, {s: observations.present[s] for s in kept})
+def _only(observations: Observations, senses: tuple[str, ...]) -> Observations:
+    return Observations({s: observations.values[s] for s in senses}, {s: observations.present[s] for s in senses})

@@ -89,11 +89,11 @@ class Setup:
             parts.load_state_dict(weights)
             parts.eval()
             return Trained(trainer, curves)
-        kept = _with_any(only)
+        mask = _with_any(only)
         report = trainer.fit(
-            only if kept.all() else only[np.flatnonzero(kept)],
-            self.experience if kept.all() else _keep(self.experience, kept),
-            self.world.action[kept],
+            only if mask.all() else only[np.flatnonzero(mask)],
+            self.experience if mask.all() else _keep(self.experience, mask),
+            self.world.action[mask],
             WINDOW,
             device=self.device,
             progress=None,
@@ -129,7 +129,7 @@ def make_encoder(senses: tuple[str, ...] = tuple(multimodal.MISSING)) -> Composi
     return CompositeEncoder({sense: kinds[sense] for sense in senses}, dim=DIM)
 
 
-def as_it_is() -> CompositeEncoder:
+def identity_encoder() -> CompositeEncoder:
     """Returns an encoder for states that are already encoded; it returns them unchanged."""
     kinds = {"state": Modality.vector(DIM, precomputed=True)}
     return CompositeEncoder(kinds, fusion="concatenate", weights={"state": DIM})
@@ -137,9 +137,9 @@ def as_it_is() -> CompositeEncoder:
 
 def index_of(states: Float32, predictor: Predictor) -> PredictiveAssociativeIndex:
     """Returns the library's index over states, with an inward predictor from another training; the ids are the rows."""
-    index = PredictiveAssociativeIndex(encoder=as_it_is())
+    index = PredictiveAssociativeIndex(encoder=identity_encoder())
     index.add({"state": states}, [str(row) for row in range(len(states))])
-    index.reencode(as_it_is(), predictor, window=WINDOW)
+    index.reencode(identity_encoder(), predictor, window=WINDOW)
     return index
 
 
@@ -154,6 +154,6 @@ def _with_any(observations: Observations) -> npt.NDArray[np.bool_]:
     return there
 
 
-def _keep(experience: Experience, kept: npt.NDArray[np.bool_]) -> Experience:
-    place = np.cumsum(kept) - 1
-    return Experience(place[experience.states[kept]], experience.trajectory[kept], experience.position[kept])
+def _keep(experience: Experience, mask: npt.NDArray[np.bool_]) -> Experience:
+    position = np.cumsum(mask) - 1
+    return Experience(position[experience.states[mask]], experience.trajectory[mask], experience.position[mask])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import metrics
-from benchmarks.jepa.setup import JOINT, WINDOW, Setup, Trained, as_it_is, index_of
+from benchmarks.jepa.setup import JOINT, WINDOW, Setup, Trained, identity_encoder, index_of
 from benchmarks.worlds import multimodal
 from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.jepa import JointTrainer, Observations
@@ -67,7 +67,7 @@ def _learn(
 ) -> Predictor:
     """Trains the inward predictor on ``exposures`` replays; the encoder does not change."""
     config = replace(JOINT, passes=exposures, settle=0, outward=0.0, drop=0.0, learning_rate=1e-3, temperature=0.1)
-    trainer = JointTrainer(as_it_is(), inward=copy.deepcopy(trained.trainer.inward), config=config)
+    trainer = JointTrainer(identity_encoder(), inward=copy.deepcopy(trained.trainer.inward), config=config)
     trainer.fit({"state": memories}, both, window=WINDOW, salience=salience, device=setup.device, seed=setup.seed)
     return trainer.inward
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from benchmarks.architecture.bridging import run as persistent
-from benchmarks.baselines.graph import meetings
+from benchmarks.baselines.graph import co_occurrences
 from benchmarks.paper.setting import WINDOW, Setting
 from benchmarks.paper.tables import Table
 from benchmarks.worlds.paper import World
@@ -40,14 +40,14 @@ def _oracle(setting: Setting) -> dict[str, Any]:
     random = np.random.RandomState(42)
     count = len(world.trajectories)
     trajectories = np.stack([random.choice(count, 2, replace=False) for _ in range(BRIDGES)])
-    places = random.randint(world.trajectories.shape[1], size=trajectories.shape)
-    ends = world.trajectories[trajectories, places]  # (bridges, 2): a cue, and a target in another episode
+    positions = random.randint(world.trajectories.shape[1], size=trajectories.shape)
+    ends = world.trajectories[trajectories, positions]  # (bridges, 2): a cue, and a target in another episode
     return reach(setting.experience, world, ends)
 
 
 def reach(experience: Experience, world: World, ends: np.ndarray) -> dict[str, Any]:
     """Returns the share of bridges (n, 2) whose ends are connected by a chain of associations of any length."""
-    graph = meetings(experience, len(world.states), WINDOW)
+    graph = co_occurrences(experience, len(world.states), WINDOW)
     owner = np.full(len(world.states), -1)
     owner[experience.states] = experience.trajectory
     left, right = graph.nonzero()

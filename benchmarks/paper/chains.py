@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from benchmarks import metrics
-from benchmarks.baselines.graph import discounted_walks, meetings, normalised
+from benchmarks.baselines.graph import co_occurrences, discounted_walks, normalised
 from benchmarks.baselines.similarity import Similarity
 from benchmarks.paper import reference
 from benchmarks.paper.fits import CHANNELS, JOINT, Fitted, index_of
@@ -102,7 +102,7 @@ def _snapped(fitted: Fitted, cues: Int64, name: str, fan: int = 10) -> list[Floa
 def _others(setting: Setting) -> dict[str, dict[str, float]]:
     """Scores by exactly h steps of a random walk on the exact graph, and by cosine."""
     cues = _cues(setting)
-    transition = normalised(meetings(setting.experience, len(setting.world.states), WINDOW))
+    transition = normalised(co_occurrences(setting.experience, len(setting.world.states), WINDOW))
     found = {}
     for hop in (1, 2, 3):
         weights = np.eye(3, dtype=np.float32)[hop - 1, :hop]

@@ -34,8 +34,8 @@ def _ours(setting: Setting) -> Columns:
     started = time.perf_counter()
     index.recall(timed, k=20)
     asked = 1000 * (time.perf_counter() - started) / len(timed)
-    kept = (fitted.units.size + fitted.predicted.size + fitted.report["parameters"]) / 1e6
-    cost = dict(zip(COST, (fitted.report["seconds"], asked, kept), strict=True))
+    numbers = (fitted.units.size + fitted.predicted.size + fitted.report["parameters"]) / 1e6
+    cost = dict(zip(COST, (fitted.report["seconds"], asked, numbers), strict=True))
     scores = under(setting.protocol, fitted.scores(CHANNELS[JOINT]))
     return {
         "default recall": evaluate_ranks(recalled(index), setting.queries, setting.world) | cost,

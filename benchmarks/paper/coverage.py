@@ -13,7 +13,7 @@ from benchmarks.paper.fits import CHANNELS, trained, under
 from benchmarks.paper.main_table import ROWS
 from benchmarks.paper.partial import Partial, subset
 from benchmarks.paper.protocol import choose_queries, evaluate
-from benchmarks.paper.selection import drawn, shorter
+from benchmarks.paper.selection import random_subset, shorter
 from benchmarks.paper.setting import WINDOW, Setting
 from benchmarks.paper.tables import Table
 
@@ -37,12 +37,12 @@ def run(setting: Setting) -> list[Table]:
 
 def _covered(setting: Setting, share: float) -> dict[str, Any]:
     seed = setting.seeds[0]
-    kept = drawn(setting, share, seed)
-    partial = Partial(kept)
+    mask = random_subset(setting, share, seed)
+    partial = Partial(mask)
     config = shorter(setting)
     fitted = trained(setting, seed, f"coverage {share}", config=config, partial=partial)
     scores = under(setting.protocol, fitted.scores(CHANNELS["forward"]))
-    part = subset(setting.associations, kept)
+    part = subset(setting.associations, mask)
     own = choose_queries(setting.world, WINDOW, relevant=part)
     trained_crossing = np.split(part.indices, part.indptr[1:-1])
     # the score of an oracle that stores exactly the trained pairs

@@ -36,13 +36,13 @@ def split(setting: Setting) -> tuple[np.ndarray, Int64]:
     pairs = setting.world.associations(WINDOW)
     order = np.arange(len(pairs))
     np.random.RandomState(42).shuffle(order)
-    kept = np.zeros(len(pairs), bool)
-    kept[order[: int(0.7 * len(pairs))]] = True
+    mask = np.zeros(len(pairs), bool)
+    mask[order[: int(0.7 * len(pairs))]] = True
     graph, count = setting.associations, len(setting.world.states)
     ends = np.sort(np.stack([graph.anchors(), graph.indices], axis=1), axis=1)
     key = np.sort(pairs, axis=1) @ [count, 1]
-    place = np.argsort(key)
-    return kept[place[np.searchsorted(key[place], ends @ [count, 1])]], pairs[order]
+    position = np.argsort(key)
+    return mask[position[np.searchsorted(key[position], ends @ [count, 1])]], pairs[order]
 
 
 def cross_room_recall(scores: Scores, setting: Setting, relevant: Associations, known: Associations | None) -> dict:
@@ -76,35 +76,35 @@ def cross_room_recall(scores: Scores, setting: Setting, relevant: Associations, 
 
 
 def _learned(setting: Setting) -> dict[str, Any]:
-    kept, _ = split(setting)
-    fitted = trained(setting, setting.seeds[0], "edges", config=plain(setting), partial=Partial(kept))
+    mask, _ = split(setting)
+    fitted = trained(setting, setting.seeds[0], "edges", config=plain(setting), partial=Partial(mask))
     columns = {}
     for name, channels in fitted.channels.items():
-        columns |= _both(name, fitted.scores(channels), setting, kept)
+        columns |= _both(name, fitted.scores(channels), setting, mask)
     return {"fit": fitted.report, "columns": columns}
 
 
 def _others(setting: Setting) -> dict[str, Any]:
     """Scores by cosine, and by walks of two steps on the trained edges, which close triangles."""
-    kept, _ = split(setting)
+    mask, _ = split(setting)
     cosine = Similarity()
     cosine.fit(setting.experience, setting.world.states, WINDOW)
-    columns = _both("cosine", cosine.scores, setting, kept)
+    columns = _both("cosine", cosine.scores, setting, mask)
     if setting.protocol == "strict":
-        part = subset(setting.associations, kept)
+        part = subset(setting.associations, mask)
         ones = np.ones(len(part), np.float32)
         transition = normalised(sparse.csr_array((ones, part.indices, part.indptr), 2 * (len(setting.world.states),)))
         columns |= _both(
             "two steps on the trained edges",
             lambda rows: discounted_walks(transition, rows, np.array([0, 1], np.float32)),
             setting,
-            kept,
+            mask,
         )
     return columns
 
 
-def _both(name: str, scores: Scores, setting: Setting, kept: np.ndarray) -> dict[str, Any]:
-    seen, unseen = subset(setting.associations, kept), subset(setting.associations, ~kept)
+def _both(name: str, scores: Scores, setting: Setting, mask: np.ndarray) -> dict[str, Any]:
+    seen, unseen = subset(setting.associations, mask), subset(setting.associations, ~mask)
     return {
         f"{TRAINED}: {name}": cross_room_recall(scores, setting, seen, None),
         f"{HELD_OUT}: {name}": cross_room_recall(scores, setting, unseen, seen),

@@ -53,13 +53,13 @@ def bars(axes: Axes, series: Columns, rows: dict[str, str], label: str) -> None:
     """Draws one group of bars per row, one bar per series; leaves out missing values."""
     width = 0.8 / len(series)
     for at, (name, values) in enumerate(series.items()):
-        places = np.arange(len(rows)) + (at - (len(series) - 1) / 2) * width
+        positions = np.arange(len(rows)) + (at - (len(series) - 1) / 2) * width
         style = {"color": COLOURS[at % len(COLOURS)], "hatch": HATCHES[at % len(HATCHES)], "edgecolor": "white"}
-        axes.bar(places, [values.get(row) or 0.0 for row in rows], width, label=name, **style)
-        for place, row in zip(places, rows, strict=True):
+        axes.bar(positions, [values.get(row) or 0.0 for row in rows], width, label=name, **style)
+        for position, row in zip(positions, rows, strict=True):
             value = values.get(row)
             text = "n/a" if value is None else f"{value:.2f}".removeprefix("0")
-            axes.text(place, (value or 0.0) + 0.015, text, ha="center", fontsize=6.5)
+            axes.text(position, (value or 0.0) + 0.015, text, ha="center", fontsize=6.5)
     axes.set_xticks(np.arange(len(rows)), list(rows.values()), fontsize=8)
     axes.set_ylim(0, 1.1)
     axes.set_ylabel(label, fontsize=8)
@@ -68,14 +68,14 @@ def bars(axes: Axes, series: Columns, rows: dict[str, str], label: str) -> None:
 
 def lines(axes: Axes, series: dict[str, tuple[list[float], list[float]]], x: str, y: str) -> None:
     """Draws one line per series, with its own colour, marker and dash."""
-    for at, (name, (places, values)) in enumerate(series.items()):
+    for at, (name, (positions, values)) in enumerate(series.items()):
         style = {
             "color": COLOURS[at % len(COLOURS)],
             # colours repeat with other markers and dashes
             "marker": MARKERS[(at + 3 * (at // len(COLOURS))) % len(MARKERS)],
             "linestyle": DASHES[(at + at // len(COLOURS)) % len(DASHES)],
         }
-        axes.plot(places, values, label=name, markersize=4, linewidth=1.2, **style)
+        axes.plot(positions, values, label=name, markersize=4, linewidth=1.2, **style)
     axes.set_xlabel(x, fontsize=8)
     axes.set_ylabel(y, fontsize=8)
     axes.set_ylim(-0.03, 1.05)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.baselines.graph import meetings
+from benchmarks.baselines.graph import co_occurrences
 from benchmarks.paper import reference
 from benchmarks.paper.fits import trained, under
 from benchmarks.paper.main_table import ROWS
@@ -62,7 +62,7 @@ def _fit(setting: Setting, forward_only: bool) -> dict[str, Any]:
 def _exact(setting: Setting) -> dict[str, Any]:
     """Scores by the rows or columns of the cues in the table of trained associations."""
     anchors = split(setting)
-    graph = meetings(setting.experience, len(anchors), WINDOW).tolil()
+    graph = co_occurrences(setting.experience, len(anchors), WINDOW).tolil()
     graph[np.flatnonzero(~anchors)] = 0
     graph = graph.tocsr()
     queries = choose_queries(setting.world, WINDOW, only=np.flatnonzero(~anchors))

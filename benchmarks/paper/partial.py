@@ -24,12 +24,12 @@ from pam_retriever.training.trainer import Trainer
 from pam_retriever.types import Int64
 
 
-def subset(associations: Associations, kept: np.ndarray) -> Associations:
-    """Returns the directed associations where ``kept`` (E,) is true."""
-    counts = np.bincount(associations.anchors()[kept], minlength=len(associations.indptr) - 1)
+def subset(associations: Associations, mask: np.ndarray) -> Associations:
+    """Returns the directed associations where ``mask`` (E,) is true."""
+    counts = np.bincount(associations.anchors()[mask], minlength=len(associations.indptr) - 1)
     indptr = np.concatenate([[0], np.cumsum(counts)])
     columns = (associations.indices, associations.weights, associations.meetings, associations.salience)
-    return Associations(indptr.astype(np.int64), *(column[kept] for column in columns))
+    return Associations(indptr.astype(np.int64), *(column[mask] for column in columns))
 
 
 def plain(setting: Setting) -> FitConfig:
@@ -42,12 +42,12 @@ class Partial:
     """The directed associations for training.
 
     Attributes:
-        kept: (E,) of all directed associations.
+        mask: (E,) of all directed associations.
         anchors: (M,) memories that may be queries; the predictions of other memories are not trained. None: all.
         redraw: draws a new part of the same size in every pass ("online sampling").
     """
 
-    kept: np.ndarray
+    mask: np.ndarray
     anchors: np.ndarray | None = None
     redraw: bool = False
 
@@ -65,7 +65,7 @@ class PartialTrainer(Trainer):
             return PartialJoint(
                 self._partial, shard.experience, associations, self._window, self.config, self.noise(), table
             )
-        part = subset(associations, self._partial.kept)
+        part = subset(associations, self._partial.mask)
         if self._partial.redraw:
             return OnlineInfoNCE(associations, replace(self.config, pairs=len(part)), self._random)
         return InfoNCEObjective(part, self.config, self._random)
@@ -85,7 +85,7 @@ class PartialJoint(JointObjective):
         codes: EmbeddingTable | None = None,
     ) -> None:
         super().__init__(experience, associations, window, config, generator, codes=codes)
-        part = subset(associations, partial.kept)
+        part = subset(associations, partial.mask)
         self._partial, self._part, self.coverage = partial, part, len(part) / len(associations)
         self.learnt = part  # the initial codes use only the associations of the training
         anchors = np.ones(len(associations.indptr) - 1, bool) if partial.anchors is None else partial.anchors
@@ -115,9 +115,9 @@ class PartialJoint(JointObjective):
             drawn = weight > 0
             row, column = (torch.from_numpy(side).to(x.device) for side in np.nonzero(drawn))
             unseen = torch.from_numpy(met & ~drawn).to(x.device)
-            strength, place = torch.from_numpy(weight[drawn]).to(x.device), torch.from_numpy(itself).to(x.device)
+            strength, position = torch.from_numpy(weight[drawn]).to(x.device), torch.from_numpy(itself).to(x.device)
             return multi_positive_info_nce(
-                (scores / temperature).masked_fill(unseen, -1e9), row, column, strength, len(states), place
+                (scores / temperature).masked_fill(unseen, -1e9), row, column, strength, len(states), position
             )
 
         loss = loss_of(model.score(f, x), weight[own], met[own], own, temperature)

@@ -93,9 +93,9 @@ def evaluate(scores: Scores, queries: Queries, world: World) -> dict[str, float]
     for query, row in _scored(scores, queries.precision):
         _note_precision(found, metrics.top(row[None], min(20, len(row)))[0], queries.associates[query])
         _note(found, "MRR", metrics.reciprocal_rank(row, queries.associates[query]))
-    for place, (query, row) in enumerate(_scored(scores, queries.boundary)):
+    for position, (query, row) in enumerate(_scored(scores, queries.boundary)):
         ranked = metrics.top(row[None], min(20, len(row)))[0]
-        _note_boundary(found, ranked, query, queries, world, specificity=place < 300)
+        _note_boundary(found, ranked, query, queries, world, specificity=position < 300)
         _note(found, "MRR_cross_room", metrics.reciprocal_rank(row, queries.crossing[query]))
     for query, row in _scored(scores, queries.discrimination):
         others = np.ones(len(row), bool)
@@ -114,8 +114,8 @@ def evaluate_ranks(ranks: Ranks, queries: Queries, world: World) -> dict[str, fl
     for query, ranked in zip(queries.precision, ranks(queries.precision), strict=True):
         _note_precision(found, ranked[:20], queries.associates[query])
         _note(found, "MRR", _reciprocal(ranked, queries.associates[query]))
-    for place, (query, ranked) in enumerate(zip(queries.boundary, ranks(queries.boundary), strict=True)):
-        _note_boundary(found, ranked[:20], query, queries, world, specificity=place < 300)
+    for position, (query, ranked) in enumerate(zip(queries.boundary, ranks(queries.boundary), strict=True)):
+        _note_boundary(found, ranked[:20], query, queries, world, specificity=position < 300)
         _note(found, "MRR_cross_room", _reciprocal(ranked, queries.crossing[query]))
     return _means(found)
 
@@ -152,8 +152,8 @@ def _note_boundary(
 
 
 def _reciprocal(ranked: metrics.Rows, relevant: metrics.Rows) -> float:
-    places = np.flatnonzero(np.isin(ranked, relevant))
-    return 1.0 / (places[0] + 1) if len(places) else 0.0
+    positions = np.flatnonzero(np.isin(ranked, relevant))
+    return 1.0 / (positions[0] + 1) if len(positions) else 0.0
 
 
 def _note(found: dict[str, list[float]], name: str, value: float | None) -> None:

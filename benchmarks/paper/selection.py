@@ -50,12 +50,12 @@ def run(setting: Setting) -> list[Table]:
     return [Table("Model selection", rows, columns, theirs)]
 
 
-def drawn(setting: Setting, share: float, seed: int) -> np.ndarray:
+def random_subset(setting: Setting, share: float, seed: int) -> np.ndarray:
     """Returns (E,) a random part of the directed associations, of the given share."""
-    kept = np.zeros(len(setting.associations), bool)
-    chosen = np.random.default_rng(seed).permutation(len(kept))[: round(share * len(kept))]
-    kept[chosen] = True
-    return kept
+    mask = np.zeros(len(setting.associations), bool)
+    chosen = np.random.default_rng(seed).permutation(len(mask))[: round(share * len(mask))]
+    mask[chosen] = True
+    return mask
 
 
 def shorter(setting: Setting) -> FitConfig:
@@ -70,7 +70,7 @@ def _configuration(setting: Setting, name: str) -> dict[str, Any]:
     config = replace(shorter(setting), residual_layers=layers, hidden=width, pairs=None)
     if config.objective == "joint":
         config = replace(config, learning_rate=RATE)
-    partial = Partial(drawn(setting, share, seed), redraw=online)
+    partial = Partial(random_subset(setting, share, seed), redraw=online)
     fitted = trained(setting, seed, f"selection {name}", config=config, partial=partial)
     figures = evaluate(under(setting.protocol, fitted.scores(CHANNELS["forward"])), setting.queries, setting.world)
     about = {"layers": layers + 2, "width": width, "pairs": "fresh" if online else "fixed", "coverage": share}

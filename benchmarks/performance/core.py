@@ -61,12 +61,12 @@ def main() -> None:
         },
         arguments.repeats,
     )
-    place = {"at": 0}
+    position = {"at": 0}
 
     def one(call: Callable[[int], Any]) -> Callable[[], Any]:
         def run() -> None:
-            place["at"] = (place["at"] + 1) % 1000
-            call(place["at"])
+            position["at"] = (position["at"] + 1) % 1000
+            call(position["at"])
 
         return run
 

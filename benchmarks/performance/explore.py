@@ -62,7 +62,7 @@ def filled(folder: Path, memories: int, dim: int, backend: str, fit: bool, sessi
             index.fit(group_by="session", window=2, config=FitConfig(hidden=32, passes=1), progress=False)
 
 
-class Noted:
+class Timings:
     """Seconds of each view, one value per round. The first round fills caches, so it is recorded separately.
 
     Args:
@@ -101,7 +101,7 @@ class Noted:
         return {"own": found["RssAnon"], "with files": sum(found.values())}
 
 
-def measure(address: str, memories: int, rounds: int, noted: Noted) -> str:
+def measure(address: str, memories: int, rounds: int, timings: Timings) -> str:
     """Opens every view in a browser; returns the figures of the map that the page reports."""
     from playwright.sync_api import sync_playwright
 
@@ -110,22 +110,22 @@ def measure(address: str, memories: int, rounds: int, noted: Noted) -> str:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         about = listed = ""
         for turn in range(rounds):
-            noted.first = not turn
+            timings.first = not turn
             context = browser.new_context(viewport={"width": 1440, "height": 900})
             page = context.new_page()
             page.set_default_timeout(120_000)
-            with noted.view("first view"):
+            with timings.view("first view"):
                 page.goto(address)
                 page.wait_for_selector("#question")
             page.wait_for_selector(".when rect")  # the time line is drawn last
             id = (7919 * turn + 11) % memories
-            with noted.view("answer", timed=False):
+            with timings.view("answer", timed=False):
                 page.goto(f"{address}#ask?id={id}")
                 page.wait_for_selector("#answer[data-drawn] .hit")
             said = json.loads(page.get_attribute("#answer", "data-seconds"))
             drawn = float(page.get_attribute("#answer", "data-drawn"))
-            noted.note("answer", drawn)
-            noted.note("beyond the library", drawn - said["search"] - said["recall"])
+            timings.note("answer", drawn)
+            timings.note("beyond the library", drawn - said["search"] - said["recall"])
             for name, fragment, selector in (
                 ("map", "map", "canvas[data-drawn]"),
                 ("neighbourhood, 3 hops", f"map?id={id}&hops=3", "svg .node"),
@@ -139,18 +139,18 @@ def measure(address: str, memories: int, rounds: int, noted: Noted) -> str:
                     listed = parse_qs(fragment.partition("?")[2])["id"][0]
                 elif name == "search for a session":
                     fragment = f"sessions?q={quote(listed)}"
-                with noted.view(name):
+                with timings.view(name):
                     page.goto(f"{address}#{fragment}")
                     page.wait_for_selector(selector)
                 if name == "map":
                     about = page.locator(".map .row .small").inner_text()
-                    drag(page, noted)
+                    drag(page, timings)
             context.close()
         browser.close()
     return about
 
 
-def drag(page: Any, noted: Noted) -> None:
+def drag(page: Any, timings: Timings) -> None:
     """Drags the map, and records the seconds of each frame."""
     box = page.locator("canvas").bounding_box()
     page.mouse.move(box["x"] + 300, box["y"] + 300)
@@ -158,7 +158,7 @@ def drag(page: Any, noted: Noted) -> None:
     for step in range(1, 11):
         page.mouse.move(box["x"] + 300 + 9 * step, box["y"] + 300 + 5 * step)
         page.evaluate("() => new Promise(requestAnimationFrame)")
-        noted.note("frame", float(page.get_attribute("canvas", "data-frame")) / 1000)
+        timings.note("frame", float(page.get_attribute("canvas", "data-frame")) / 1000)
     page.mouse.up()
 
 
@@ -183,20 +183,25 @@ def main() -> None:
         command = [sys.executable, "-m", "pam_retriever.apps.cli", "explore", str(folder), "--no-browser"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             address = server.stdout.readline().strip() if server.stdout else ""
-            listening, noted = time.perf_counter() - began, Noted(server.pid)
-            used = {"until it listens": noted.memory()}
+            listening, timings = time.perf_counter() - began, Timings(server.pid)
+            used = {"until it listens": timings.memory()}
             try:
-                about = measure(address, given.memories, given.rounds, noted)
-                used["after all views"] = noted.memory()
+                about = measure(address, given.memories, given.rounds, timings)
+                used["after all views"] = timings.memory()
             finally:
                 server.terminate()
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    noted.seconds["until it listens"] = [listening]
-    for name, seconds in noted.seconds.items():
-        processor = f"processor {1000 * median(noted.processor[name]):8.0f} ms" if name in noted.processor else ""
+    timings.seconds["until it listens"] = [listening]
+    for name, seconds in timings.seconds.items():
+        processor = f"processor {1000 * median(timings.processor[name]):8.0f} ms" if name in timings.processor else ""
         print(f"{name:36}{1000 * median(seconds):10.0f} ms   slowest {1000 * max(seconds):8.0f} ms   {processor}")
     print(about, used, f"folder {size:,} bytes")
-    figures = {"seconds": noted.seconds, "processor": noted.processor, "bytes": {**used, "folder": size}, "map": about}
+    figures = {
+        "seconds": timings.seconds,
+        "processor": timings.processor,
+        "bytes": {**used, "folder": size},
+        "map": about,
+    }
     name = "explore" if given.memories == STANDARD else f"explore_{given.memories}"
     setting = {name: getattr(given, name) for name in ("memories", "dim", "backend", "unfitted", "sessions", "build")}
     report.write(f"performance/{name}", {**setting, **figures})

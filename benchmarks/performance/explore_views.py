@@ -107,13 +107,16 @@ def faults(browser: Any, address: str, index: PredictiveAssociativeIndex, about:
             context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
             page = context.new_page()
             page.set_default_timeout(300_000)  # UMAP compiles before its first use
-            heard: list[str] = []
-            page.on("pageerror", lambda error, heard=heard: heard.append(str(error)))
-            page.on("console", lambda said, heard=heard: heard.append(said.text) if said.type == "error" else None)
+            page_errors: list[str] = []
+            page.on("pageerror", lambda error, page_errors=page_errors: page_errors.append(str(error)))
+            page.on(
+                "console",
+                lambda said, page_errors=page_errors: page_errors.append(said.text) if said.type == "error" else None,
+            )
             page.on(
                 "request",
-                lambda sent, heard=heard: (
-                    None if sent.url.startswith((base, "data:", "blob:")) else heard.append(sent.url)
+                lambda sent, page_errors=page_errors: (
+                    None if sent.url.startswith((base, "data:", "blob:")) else page_errors.append(sent.url)
                 ),
             )
             for name, (fragment, drawn) in views(about).items():
@@ -121,12 +124,12 @@ def faults(browser: Any, address: str, index: PredictiveAssociativeIndex, about:
                 page.goto("about:blank")
                 page.goto(f"{address}#{fragment}")
                 page.wait_for_selector(drawn)
-                yield from (f"{where}: {fault}" for fault in looked(page, name, index, about))
-            yield from (f"{width}, {scheme}: {line}" for line in heard)
+                yield from (f"{where}: {fault}" for fault in faults_of_view(page, name, index, about))
+            yield from (f"{width}, {scheme}: {line}" for line in page_errors)
             context.close()
 
 
-def looked(page: Any, name: str, index: PredictiveAssociativeIndex, about: dict[str, str]) -> Iterator[str]:
+def faults_of_view(page: Any, name: str, index: PredictiveAssociativeIndex, about: dict[str, str]) -> Iterator[str]:
     """Returns the faults of the open view."""
     if name == "why":
         for button in page.get_by_role("button", name="Why").all():

@@ -66,7 +66,7 @@ def timed(call: Callable[[], object], clock: Callable[[], float] = time.perf_cou
     return 1000 * (clock() - began)
 
 
-def taught(world: World, requests: int) -> PredictiveAssociativeIndex:
+def with_feedback(world: World, requests: int) -> PredictiveAssociativeIndex:
     index = world.index()
     vectors, texts, used = world.requests(requests)
     index.feedback(vectors, used, text=texts)
@@ -75,7 +75,7 @@ def taught(world: World, requests: int) -> PredictiveAssociativeIndex:
 
 def pairs(world: World, requests: int, queries: int, fitted: bool) -> dict[str, object]:
     """Times recall with past requests and without, in turns: processor time of the calling thread."""
-    plain, known = world.index(), taught(world, requests)
+    plain, known = world.index(), with_feedback(world, requests)
     seconds = timed(lambda: known.fit(progress=False)) / 1000 if fitted else None
     vectors, texts, _ = world.requests(queries)
     both = np.empty((queries, 2))
@@ -96,7 +96,7 @@ def pairs(world: World, requests: int, queries: int, fitted: bool) -> dict[str, 
 
 def after_writing(world: World, requests: int, rounds: int) -> dict[str, float]:
     """Returns the median times of a write, and of the first recall after it."""
-    index = taught(world, requests)
+    index = with_feedback(world, requests)
     vectors, texts, used = world.requests(4 * rounds + 1)
     index.recall(vectors[0], K, text=texts[0])
     found: dict[str, list[float]] = {name: [] for name in ("feedback", "recall after it", "add", "recall after that")}

@@ -26,7 +26,7 @@ from pam_retriever.types import Bools, Float32
 
 SHARES, USERS, CITIES, K = 10_000, 10_000, 50, 10
 WORDS = ["amber", "birch", "cobalt", "delta", "ember", "fjord", "grove", "harbour"]
-Asked = tuple[dict[str, object], Bools]
+RangeFilter = tuple[dict[str, object], Bools]
 """A filter, and which memories it leaves."""
 
 
@@ -51,21 +51,21 @@ class World:
         columns = (random.integers(0, most, count + more) for most in (SHARES, USERS, CITIES, len(WORDS)))
         return cls(vectors, *columns, np.arange(count + more) < count)
 
-    def metadata(self, place: int) -> dict[str, object]:
-        word = WORDS[self.word[place]]
+    def metadata(self, position: int) -> dict[str, object]:
+        word = WORDS[self.word[position]]
         return {
-            "share": int(self.share[place]),
-            "user": f"user-{self.user[place]}",
-            "profile": {"city": f"city-{self.city[place]}"},
+            "share": int(self.share[position]),
+            "user": f"user-{self.user[position]}",
+            "profile": {"city": f"city-{self.city[position]}"},
             "tags": [word, "all"],
-            "note": f"note {self.share[place]} on {word}",
+            "note": f"note {self.share[position]} on {word}",
         }
 
 
-def between(share: float) -> Callable[[World, np.random.Generator], Asked]:
+def between(share: float) -> Callable[[World, np.random.Generator], RangeFilter]:
     """Returns a range of numbers that selects the given share."""
 
-    def ask(world: World, random: np.random.Generator) -> Asked:
+    def ask(world: World, random: np.random.Generator) -> RangeFilter:
         width = int(share * SHARES)
         first = int(random.integers(0, SHARES - width + 1))
         where = {"share": {"$gte": first, "$lt": first + width}}
@@ -74,32 +74,32 @@ def between(share: float) -> Callable[[World, np.random.Generator], Asked]:
     return ask
 
 
-def one_user(world: World, random: np.random.Generator) -> Asked:
+def one_user(world: World, random: np.random.Generator) -> RangeFilter:
     user = int(random.integers(USERS))
     return {"user": f"user-{user}"}, world.user == user
 
 
-def many_users(world: World, random: np.random.Generator) -> Asked:
+def many_users(world: World, random: np.random.Generator) -> RangeFilter:
     users = random.choice(USERS, 1000, replace=False)
     return {"user": {"$in": [f"user-{user}" for user in users]}}, np.isin(world.user, users)
 
 
-def one_city(world: World, random: np.random.Generator) -> Asked:
+def one_city(world: World, random: np.random.Generator) -> RangeFilter:
     city = int(random.integers(CITIES))
     return {"profile.city": f"city-{city}"}, world.city == city
 
 
-def one_tag(world: World, random: np.random.Generator) -> Asked:
+def one_tag(world: World, random: np.random.Generator) -> RangeFilter:
     word = int(random.integers(len(WORDS)))
     return {"tags": {"$contains": WORDS[word]}}, world.word == word
 
 
-def part_of_text(world: World, random: np.random.Generator) -> Asked:
+def part_of_text(world: World, random: np.random.Generator) -> RangeFilter:
     word = int(random.integers(len(WORDS)))
     return {"note": {"$contains": f"on {WORDS[word]}"}}, world.word == word
 
 
-def combined(world: World, random: np.random.Generator) -> Asked:
+def combined(world: World, random: np.random.Generator) -> RangeFilter:
     city, first, word = (
         int(random.integers(CITIES)),
         int(random.integers(SHARES // 2)),
@@ -124,7 +124,7 @@ FILTERS = {
 }
 
 
-class Sides:
+class BothStores:
     """Both sides, with the same memories.
 
     Args:
@@ -136,8 +136,8 @@ class Sides:
     def __init__(self, world: World, backend: str, random: np.random.Generator) -> None:
         self.world, self._random = world, random
         self._stored = int(world.alive.sum())  # positions
-        self._ids = [str(place) for place in range(self._stored)]
-        self._places = {id: place for place, id in enumerate(self._ids)}
+        self._ids = [str(position) for position in range(self._stored)]
+        self._positions = {id: position for position, id in enumerate(self._ids)}
         dim = world.vectors.shape[1]
         self.index = PredictiveAssociativeIndex(dim, backend)
         for start in range(0, self._stored, 50_000):
@@ -145,9 +145,11 @@ class Sides:
         self.flat = faiss.IndexFlatIP(dim)
         self.flat.add(world.vectors[: self._stored])
 
-    def _store(self, places: npt.NDArray[np.int64]) -> None:
-        metadatas = [self.world.metadata(place) for place in places.tolist()]
-        self.index.add(self.world.vectors[places], [self._ids[place] for place in places], metadatas=metadatas)
+    def _store(self, positions: npt.NDArray[np.int64]) -> None:
+        metadatas = [self.world.metadata(position) for position in positions.tolist()]
+        self.index.add(
+            self.world.vectors[positions], [self._ids[position] for position in positions], metadatas=metadatas
+        )
 
     def write(self) -> None:
         """Adds a memory, replaces one and deletes one; in FAISS a replacement gets a new position."""
@@ -155,7 +157,7 @@ class Sides:
         replaced, deleted = self._random.choice(np.flatnonzero(world.alive), 2, replace=False).tolist()
         self.flat.add(world.vectors[first : first + 2])
         self._ids += [f"new-{first}", self._ids[replaced]]
-        self._places |= {self._ids[place]: place for place in (first, first + 1)}
+        self._positions |= {self._ids[position]: position for position in (first, first + 1)}
         self._store(np.arange(first, first + 2))
         self.index.delete([self._ids[deleted]])
         world.alive[[replaced, deleted]] = False
@@ -169,7 +171,7 @@ class Sides:
         batch = faiss.SearchParameters(sel=faiss.IDSelectorBatch(np.flatnonzero(allowed)))
         bitmap = faiss.SearchParameters(sel=faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little")))
         calls: dict[str, Callable[[], list[int]]] = {
-            "here": lambda: [self._places[hit.id] for hit in self.index.search(query, K, where=where)],
+            "here": lambda: [self._positions[hit.id] for hit in self.index.search(query, K, where=where)],
             "faiss, batch": lambda: _found(self.flat.search(query[None], K, params=batch)[1]),
             "faiss, bitmap": lambda: _found(self.flat.search(query[None], K, params=bitmap)[1]),
         }
@@ -179,21 +181,21 @@ class Sides:
             yield side, time.perf_counter() - began, found
 
 
-def _found(places: npt.NDArray[np.int64]) -> list[int]:
-    return [place for place in places[0].tolist() if place >= 0]
+def _found(positions: npt.NDArray[np.int64]) -> list[int]:
+    return [position for position in positions[0].tolist() if position >= 0]
 
 
-def measure(sides: Sides, queries: int, writes: bool, random: np.random.Generator) -> dict[str, dict[str, float]]:
+def measure(stores: BothStores, queries: int, writes: bool, random: np.random.Generator) -> dict[str, dict[str, float]]:
     """Returns milliseconds and ratios of each filter; ``different`` counts answers with inexact ids."""
     taken: dict[str, dict[str, list[float]]] = {name: {} for name in FILTERS}
     different, found_of_exact = dict.fromkeys(FILTERS, 0), {name: [] for name in FILTERS}
     for turn in range(queries + 1):
         for name in random.permutation(list(FILTERS)).tolist():
-            query = random.standard_normal(sides.world.vectors.shape[1], np.float32)
+            query = random.standard_normal(stores.world.vectors.shape[1], np.float32)
             if writes:
-                sides.write()
+                stores.write()
             answers = {}
-            for side, seconds, found in sides.ask(name, query):
+            for side, seconds, found in stores.ask(name, query):
                 answers[side] = found
                 if turn:  # the first round fills the caches
                     taken[name].setdefault(side, []).append(seconds)
@@ -218,19 +220,19 @@ def run(given: argparse.Namespace, seed: int) -> dict[str, object]:
     """Runs one repetition on a new world."""
     random = np.random.default_rng(seed)
     to_come = 2 * (given.queries + 1) * len(FILTERS)
-    sides = Sides(World.of(given.memories, to_come, given.dim, random), given.backend, random)
+    stores = BothStores(World.of(given.memories, to_come, given.dim, random), given.backend, random)
     began = time.perf_counter()
-    sides.index.find({"share": -1})
+    stores.index.find({"share": -1})
     built = time.perf_counter() - began
-    metadata = sides.index._store.database.memories.metadata()
+    metadata = stores.index._store.database.memories.metadata()
     return {
         "seed": seed,
         "first filter, s": built,
         "metadata index, bytes a memory": metadata.nbytes / given.memories,
-        "nothing written": measure(sides, given.queries, False, random),
-        "a write before each query": measure(sides, given.queries, True, random),
-        "metadata index afterwards, bytes a memory": sides.index._store.database.memories.metadata().nbytes
-        / len(sides.index),
+        "nothing written": measure(stores, given.queries, False, random),
+        "a write before each query": measure(stores, given.queries, True, random),
+        "metadata index afterwards, bytes a memory": stores.index._store.database.memories.metadata().nbytes
+        / len(stores.index),
     }
 
 

@@ -30,7 +30,7 @@ Core = Callable[[str, list[float]], list[Hit]]
 Adapter = Callable[[str], list[Document]]
 
 
-class Looked(Embeddings):
+class PrecomputedEmbedder(Embeddings):
     """An embedder that looks up precomputed vectors, so that its time is negligible."""
 
     def __init__(self, vectors: dict[str, list[float]]) -> None:
@@ -58,7 +58,7 @@ def main() -> None:
     # the quality of f does not affect speed
     store.fit(group_by="session", order_by="moment", config=FitConfig(passes=1, hidden=64), progress=False)
     queries = {f"question {at}": draw(random, arguments.dim) for at in range(arguments.queries)}
-    store.embedding = Looked(queries)
+    store.embedding = PrecomputedEmbedder(queries)
 
     result: dict[str, Any] = {"target_ratio": TARGET, **vars(arguments), "calls": {}}
     for name, (core, adapter) in calls(store, arguments.k).items():
@@ -79,11 +79,11 @@ def draw(random: np.random.Generator, dim: int) -> list[float]:
 
 def fill(random: np.random.Generator, count: int, dim: int) -> PAMVectorStore:
     """Returns a store of documents like the output of a text splitter: paragraphs with a few metadata."""
-    store = PAMVectorStore(Looked({}))
+    store = PAMVectorStore(PrecomputedEmbedder({}))
     for start in range(0, count, BATCH):
         numbers = range(start, min(start + BATCH, count))
         texts = [f"Room {at % 50}, moment {at}. " + 8 * SENTENCE for at in numbers]
-        store.embedding = Looked({text: draw(random, dim) for text in texts})
+        store.embedding = PrecomputedEmbedder({text: draw(random, dim) for text in texts})
         metadatas = [{"room": at % 50, "moment": at, "session": at // SESSION} for at in numbers]
         store.add_texts(texts, metadatas, ids=[f"document-{at}" for at in numbers])
     return store

@@ -31,11 +31,11 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RangeFilter:
     """A filter ``first <= metadata[key] < end``, and the rows that match it.
 
     Attributes:
-        places: positions of the matching rows, in the order of adding.
+        positions: positions of the matching rows, in the order of adding.
         count: number of all rows.
         few: whether so few rows match that a list of them is the fastest selector for FAISS.
     """
@@ -43,18 +43,18 @@ class Asked:
     key: str
     first: int
     end: int
-    places: npt.NDArray[np.int64]
+    positions: npt.NDArray[np.int64]
     count: int
 
     @property
     def few(self) -> bool:
-        return len(self.places) < self.count / 10
+        return len(self.positions) < self.count / 10
 
     @cached_property
     def bits(self) -> npt.NDArray[np.uint8]:
         """Returns the positions as a bitmap."""
         there = np.zeros(self.count, bool)
-        there[self.places] = True
+        there[self.positions] = True
         return np.packbits(there, bitorder="little")
 
 
@@ -89,7 +89,7 @@ class World:
         noise = self._random.standard_normal((count, self.vectors.shape[1]), np.float32)
         return self.vectors[chosen] + noise
 
-    def asked(self, kind: str) -> Asked | None:
+    def asked(self, kind: str) -> RangeFilter | None:
         """Returns a filter of a kind, with new random values."""
         if kind == KINDS[0]:
             return None
@@ -97,11 +97,11 @@ class World:
             key, first, size, values = "group", int(self._random.integers(0, GROUPS)), 1, self.groups
         else:
             key, first, size, values = "part", int(self._random.integers(0, PARTS // 2)), PARTS // 2, self.parts
-        places = np.flatnonzero((values >= first) & (values < first + size))
-        return Asked(key, first, first + size, places, len(values))
+        positions = np.flatnonzero((values >= first) & (values < first + size))
+        return RangeFilter(key, first, first + size, positions, len(values))
 
-    def exact(self, query: Float32, k: int, asked: Asked | None) -> list[str]:
+    def exact(self, query: Float32, k: int, asked: RangeFilter | None) -> list[str]:
         """Returns the ids of the nearest rows by cosine."""
         scores = (self.vectors @ query) / self._lengths
-        places = np.arange(len(scores)) if asked is None else asked.places
-        return [f"memory-{at}" for at in places[np.argsort(-scores[places], kind="stable")[:k]].tolist()]
+        positions = np.arange(len(scores)) if asked is None else asked.positions
+        return [f"memory-{at}" for at in positions[np.argsort(-scores[positions], kind="stable")[:k]].tolist()]

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.performance.peer_data import Asked, Rows
+from benchmarks.performance.peer_data import RangeFilter, Rows
 
 Float32 = npt.NDArray[np.float32]
 
@@ -37,7 +37,7 @@ class PeerStore(Protocol):
     def settle(self) -> None:
         """Runs the maintenance that a user would start after adding rows, for example builds an index."""
 
-    def search(self, query: Float32, k: int, asked: Asked | None) -> list[str]:
+    def search(self, query: Float32, k: int, asked: RangeFilter | None) -> list[str]:
         """Returns the ids of the ``k`` nearest rows that match a filter, and reads texts and metadata."""
 
     def batch(self, queries: Float32, k: int) -> list[list[str]]:
@@ -63,7 +63,7 @@ class Ours:
     def settle(self) -> None:
         pass
 
-    def search(self, query: Float32, k: int, asked: Asked | None) -> list[str]:
+    def search(self, query: Float32, k: int, asked: RangeFilter | None) -> list[str]:
         where = None if asked is None else {asked.key: {"$gte": asked.first, "$lt": asked.end}}
         return [hit.id for hit in self._index.search(query, k=k, where=where)]
 
@@ -91,11 +91,11 @@ class Faiss:
     def settle(self) -> None:
         pass
 
-    def search(self, query: Float32, k: int, asked: Asked | None) -> list[str]:
+    def search(self, query: Float32, k: int, asked: RangeFilter | None) -> list[str]:
         options = {}
         if asked is not None:
             selector = (
-                self._faiss.IDSelectorBatch(asked.places) if asked.few else self._faiss.IDSelectorBitmap(asked.bits)
+                self._faiss.IDSelectorBatch(asked.positions) if asked.few else self._faiss.IDSelectorBitmap(asked.bits)
             )
             options["params"] = self._faiss.SearchParameters(sel=selector)
         return [f"memory-{at}" for at in self._index.search(unit(query[None]), k, **options)[1][0].tolist()]
@@ -139,7 +139,7 @@ class Lance:
             self._table.create_scalar_index(column, index_type="BITMAP")
         self._table.optimize()
 
-    def search(self, query: Float32, k: int, asked: Asked | None) -> list[str]:
+    def search(self, query: Float32, k: int, asked: RangeFilter | None) -> list[str]:
         found = self._table.search(query).distance_type("cosine").select([*self.COLUMNS, "_distance"]).limit(k)
         if asked is not None:
             found = found.where(f"{asked.key} >= {asked.first} AND {asked.key} < {asked.end}", prefilter=True)
@@ -182,7 +182,7 @@ class Chroma:
     def settle(self) -> None:
         pass
 
-    def search(self, query: Float32, k: int, asked: Asked | None) -> list[str]:
+    def search(self, query: Float32, k: int, asked: RangeFilter | None) -> list[str]:
         where = None
         if asked is not None:
             where = {"$and": [{asked.key: {"$gte": asked.first}}, {asked.key: {"$lt": asked.end}}]}
@@ -225,7 +225,7 @@ class Qdrant:
     def settle(self) -> None:
         pass
 
-    def search(self, query: Float32, k: int, asked: Asked | None) -> list[str]:
+    def search(self, query: Float32, k: int, asked: RangeFilter | None) -> list[str]:
         where = None
         if asked is not None:
             span = self._models.Range(gte=asked.first, lt=asked.end)
@@ -272,7 +272,7 @@ class LangChainFaiss:
     def settle(self) -> None:
         pass
 
-    def search(self, query: Float32, k: int, asked: Asked | None) -> list[str]:
+    def search(self, query: Float32, k: int, asked: RangeFilter | None) -> list[str]:
         where = None if asked is None else {asked.key: {"$gte": asked.first, "$lt": asked.end}}
         most = self._store.index.ntotal
         found = self._store.similarity_search_by_vector(unit(query[None])[0].tolist(), k=k, filter=where, fetch_k=most)

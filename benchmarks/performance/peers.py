@@ -54,10 +54,10 @@ class Process:
         )
         self.about = self._answer()
 
-    def __call__(self, do: str, **told: object) -> Taken:
+    def __call__(self, do: str, **arguments: object) -> Taken:
         """Sends a command, and waits for the result."""
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"do": do, **told}) + "\n")
+        self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
         self._process.stdin.flush()
         return self._answer()
 

@@ -27,7 +27,7 @@ from benchmarks import report
 from benchmarks.real.data import find, load_encoder
 from benchmarks.real.dialogue import read as read_dialogues
 from benchmarks.real.locomo import FILES
-from benchmarks.real.use_mixture import corpus_of, evidence_maker, history
+from benchmarks.real.use_mixture import corpus_of, evidence_builder, history
 from benchmarks.real.use_tasks import TASKS, Requests, Task, last, read
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.fitting import sample
@@ -47,10 +47,12 @@ from pam_retriever.retrieval.mixture.mixture import KINDS, PLAIN, PRIORS, UNAIDE
 Scores = npt.NDArray[np.float32]
 WITHOUT = Path(__file__).parent / "without.json"
 SIZES = (100, 300, 1000, 3000, 6000)
-FEW, NEXT, PLACES = (10, 30, 100, 300), 100, 4  # for the next requests: sizes, queries, places
+FEW, NEXT, STARTS = (10, 30, 100, 300), 100, 4  # for the next requests: sizes, queries, places
 RIDGE = 1e-2  # relative to the variance of a feature
 SLOPE_RIDGE = 1e-1  # the change with size has a stronger ridge, towards zero
-BESIDE = UNAIDED.keys() - {PLAIN}  # these keep the weights of recall without feedback: the data have too few examples
+WITHOUT_FEEDBACK = UNAIDED.keys() - {
+    PLAIN
+}  # these keep the weights of recall without feedback: the data have too few examples
 AGAIN, AGAIN_SIZES, AGAIN_QUESTIONS = "asked_again", (10, 30, 100, 300, 1000), 100
 QUESTIONS = 400  # per sample: more queries hardly improve the priors for other data sets
 MOST_FILES, TEXT = 20, 700
@@ -95,11 +97,11 @@ def _task(name: str, texts: list[str], cues: list[str], used: list[list[int]], e
 
 def dialogue(conversation: Any, embed: Any) -> Task:
     """Returns a dialogue's questions, in random order, as requests that used its turns."""
-    place = {turn["id"]: at for at, turn in enumerate(conversation.turns)}
+    position = {turn["id"]: at for at, turn in enumerate(conversation.turns)}
     order = np.random.default_rng(0).permutation(len(conversation.questions))
     asked = [conversation.questions[at] for at in order.tolist()]
     texts = [turn["text"] for turn in conversation.turns]
-    used = [sorted(place[id] for id in evidence) for _, evidence, _ in asked]
+    used = [sorted(position[id] for id in evidence) for _, evidence, _ in asked]
     sessions = conversation.sessions
     walks = [np.flatnonzero(sessions == session).tolist() for session in np.unique(sessions)]
     made = _task("locomo", texts, [question for question, _, _ in asked], used, embed)
@@ -113,11 +115,11 @@ def _repository(path: Path, embed: Any) -> Task:
     tracked = subprocess.run(
         ["git", "-C", str(path), "ls-files"], capture_output=True, text=True, check=True
     ).stdout.splitlines()
-    place = {name: at for at, name in enumerate(tracked)}
+    position = {name: at for at, name in enumerate(tracked)}
     cues, used = [], []
     for commit in log.split("\x00")[1:]:
         message, *names = [line for line in commit.splitlines() if line]
-        touched = sorted({place[name] for name in names if name in place})
+        touched = sorted({position[name] for name in names if name in position})
         if 0 < len(touched) <= MOST_FILES:
             cues.append(message)
             used.append(touched)
@@ -129,7 +131,7 @@ def samples(name: str, task: Task) -> list[list[Sample]]:
     """Returns the samples of each kind of question, one per size of experience."""
     found: list[list[Sample]] = [[] for _ in KINDS]
     total, corpus = len(task.experience), corpus_of(task)
-    make = evidence_maker(corpus)
+    make = evidence_builder(corpus)
     for n in sorted({size for size in SIZES if size < total} | {min(total, SIZES[-1])}):
         past, random = history(last(task, n), corpus), np.random.default_rng(0)
         for mine, asked in zip(found, ask_held_out(past, make, seed=0), strict=True):
@@ -149,7 +151,7 @@ def samples(name: str, task: Task) -> list[list[Sample]]:
 
 
 def _sample(name: str, n: int, every: tuple[str, ...], asked: HeldOutQuestions, random: np.random.Generator) -> Sample:
-    others = [at for at, feature in enumerate(every) if feature != AGAIN and feature not in BESIDE]
+    others = [at for at, feature in enumerate(every) if feature != AGAIN and feature not in WITHOUT_FEEDBACK]
     features = tuple(every[at] for at in others)
     few = np.sort(random.permutation(len(asked))[:QUESTIONS])
     choices = asked.take(few).settled().choices
@@ -169,7 +171,7 @@ def _next(past: History, n: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.ND
     first = np.full(size, -1)
     np.maximum.at(first, rows, total)
     np.minimum.at(first, rows, request)
-    for start in np.unique(np.linspace(0, total - n - asked, PLACES).astype(np.int64)).tolist():
+    for start in np.unique(np.linspace(0, total - n - asked, STARTS).astype(np.int64)).tolist():
         later = first >= start + n if past.timed else np.zeros(size, bool)
         known, held = np.arange(start, start + n), np.arange(start + n, start + n + asked)
         yield known, held, FirstUses(later, 0.0, np.zeros(size, bool))
@@ -201,7 +203,7 @@ def again(name: str, task: Task) -> list[Sample]:
     found = []
     for n in (size for size in AGAIN_SIZES if size < len(task.experience)):
         corpus = corpus_of(task)
-        past, make = history(last(task, n), corpus), evidence_maker(corpus)
+        past, make = history(last(task, n), corpus), evidence_builder(corpus)
         random = np.random.default_rng(0)
         asked = np.sort(random.permutation(n)[:AGAIN_QUESTIONS])
         held = np.sort(random.permutation(n)[: max(n // 5, 1)])[:AGAIN_QUESTIONS]
@@ -217,8 +219,8 @@ def _choices(evidence: Evidence, past: History, questions: npt.NDArray[np.int64]
     """Returns the candidates of past requests with their features and targets, as for new queries."""
     cues = past.cues(questions)
     pools = evidence.pools(cues, FULL_BELOW, PROPOSALS)
-    place, rows, weights = past.uses.expand(questions)
-    target = pools.add_up(place, rows, weights)
+    position, rows, weights = past.uses.expand(questions)
+    target = pools.add_up(position, rows, weights)
     total = np.bincount(pools.cue, target, len(questions))
     reached = total > 0  # a query is left out if no source proposed a used item
     target /= np.maximum(total, 1e-9)[pools.cue]

@@ -21,9 +21,9 @@ import numpy as np
 
 from benchmarks import report
 from benchmarks.real.data import find, load_embedder
-from benchmarks.real.dialogue import Conversation, Scores, judge, rank, read
+from benchmarks.real.dialogue import Conversation, Scores, evaluate, rank, read
 from benchmarks.real.locomo import FILES, TUNED_ON
-from benchmarks.real.times import said
+from benchmarks.real.times import session_time
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.timewords.reader import read_question, read_text
 from pam_retriever.timewords.scores import TextPeriods, time_scores
@@ -42,7 +42,7 @@ def dated(question: str, form: str, day: datetime) -> str:
 
 def questions(conversation: Conversation, days_off: int) -> list[tuple[str, set[str], int]]:
     """Returns the questions without a time with the date of their evidence, moved by ``days_off``."""
-    days = {turn["id"]: said(turn["date"]) for turn in conversation.turns}
+    days = {turn["id"]: session_time(turn["date"]) for turn in conversation.turns}
     found = []
     for question, evidence, category in conversation.questions:
         of_evidence = {days[turn].date() for turn in evidence}
@@ -55,7 +55,7 @@ def questions(conversation: Conversation, days_off: int) -> list[tuple[str, set[
 
 def of_times(conversation: Conversation, asked: list[str]) -> Scores:
     """Returns (Q, N) scores of the times in the questions."""
-    times = [said(turn["date"]) for turn in conversation.turns]
+    times = [session_time(turn["date"]) for turn in conversation.turns]
     named = TextPeriods.of([read_text(turn["text"], at) for turn, at in zip(conversation.turns, times, strict=True)])
     stamps = np.array([at.timestamp() for at in times])
     return np.stack([time_scores(read_question(text, max(times)), stamps, named) for text in asked])
@@ -72,15 +72,15 @@ def measure(conversation: Conversation, embedder: Any) -> dict[int, Scores]:
         index.observe([turn["id"] for turn in conversation.turns if turn["session"] == session])
     asked = questions(conversation, 0)
     words = [question for question, _, _ in asked]
-    place = {turn["id"]: at for at, turn in enumerate(conversation.turns)}
-    base = np.zeros((len(asked), len(place)))
-    hits_of = index.recall(embedder.encode(words, normalize_embeddings=True), k=len(place), text=words)
+    position = {turn["id"]: at for at, turn in enumerate(conversation.turns)}
+    base = np.zeros((len(asked), len(position)))
+    hits_of = index.recall(embedder.encode(words, normalize_embeddings=True), k=len(position), text=words)
     for row, hits in zip(base, hits_of, strict=True):
-        row[[place[hit.id] for hit in hits]] = [hit.score for hit in hits]
+        row[[position[hit.id] for hit in hits]] = [hit.score for hit in hits]
     dated_questions, found = Conversation(conversation.name, conversation.turns, asked), {}
     for off in (0, *DAYS_OFF):  # another date changes the time alone: without times, it is asked with the right one
         bonus = of_times(conversation, [question for question, _, _ in questions(conversation, off)])
-        found[off] = np.stack([judge(rank(base + weight * bonus), dated_questions)[:, :3] for weight in WEIGHTS])
+        found[off] = np.stack([evaluate(rank(base + weight * bonus), dated_questions)[:, :3] for weight in WEIGHTS])
     return found
 
 

@@ -20,7 +20,7 @@ import langchain_pam
 import llama_index_pam
 from benchmarks import report
 from benchmarks.real.data import find, load_embedder
-from benchmarks.real.dialogue import Conversation, judge, read
+from benchmarks.real.dialogue import Conversation, evaluate, read
 from benchmarks.real.locomo import FILES
 from pam_retriever import PredictiveAssociativeIndex
 
@@ -28,7 +28,7 @@ K = 10
 Float32 = np.ndarray[Any, np.dtype[np.float32]]
 
 
-class Looked(Embeddings):
+class PrecomputedEmbedder(Embeddings):
     """An embedder that looks up precomputed embeddings by text."""
 
     def __init__(self, vectors: dict[str, list[float]]) -> None:
@@ -53,7 +53,7 @@ def langchain(conversation: Conversation, turns: Float32, questions: Float32) ->
     asked = [text for text, _, _ in conversation.questions]
     table = dict(zip(asked, questions.tolist(), strict=True))
     table |= {turn["text"]: vector for turn, vector in zip(conversation.turns, turns.tolist(), strict=True)}
-    store = langchain_pam.PAMVectorStore(Looked(table), group_by="session")
+    store = langchain_pam.PAMVectorStore(PrecomputedEmbedder(table), group_by="session")
     store.add_documents(
         [Document(turn["text"], id=turn["id"], metadata={"session": turn["session"]}) for turn in conversation.turns]
     )
@@ -81,11 +81,11 @@ def llama_index(conversation: Conversation, turns: Float32, questions: Float32) 
 
 def recall_at_k(conversation: Conversation, found: list[list[str]]) -> Float32:
     """Returns (Q,) R@10."""
-    place = {turn["id"]: at for at, turn in enumerate(conversation.turns)}
+    position = {turn["id"]: at for at, turn in enumerate(conversation.turns)}
     ranked = np.full((len(found), K), -1, np.int64)
     for row, ids in zip(ranked, found, strict=True):
-        row[: len(ids)] = [place[id] for id in ids]
-    return judge(ranked, conversation)[:, 1].astype(np.float32)
+        row[: len(ids)] = [position[id] for id in ids]
+    return evaluate(ranked, conversation)[:, 1].astype(np.float32)
 
 
 def main() -> None:

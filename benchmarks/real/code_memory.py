@@ -32,7 +32,7 @@ import numpy as np
 from benchmarks import report
 from benchmarks.real.data import find
 from benchmarks.real.documents import cached_encoder
-from benchmarks.real.use import judge
+from benchmarks.real.use import evaluate
 from benchmarks.real.use_baselines import matrix, nearest, scaled
 from benchmarks.real.use_tasks import TASKS, Requests, Scores, Task, read
 from benchmarks.real.use_words import splitter
@@ -64,10 +64,10 @@ class History:
     alone: dict[int, int]
 
 
-class Kept:
+class Precomputed:
     """An embedder that looks up precomputed vectors, so that all methods share them."""
 
-    model_name = "kept"
+    model_name = "precomputed"
 
     def __init__(self, known: dict[str, Scores]) -> None:
         self._known = known
@@ -84,20 +84,22 @@ def history(task: Task, tune: bool, most: int | None) -> History:
     else:
         commits = Requests(past.texts + tests.texts, np.vstack([past.vectors, tests.vectors]), past.used + tests.used)
         first = len(past)
-    told = np.flatnonzero([bool(text.strip()) for text in commits.texts])  # a commit without a message is no query
-    commits, first = commits.take(told), int((told < first).sum())
-    alone = {at: file for at, file in lonely(commits).items() if at >= len(commits) // 10 and at % 2 != tune}
+    with_message = np.flatnonzero(
+        [bool(text.strip()) for text in commits.texts]
+    )  # a commit without a message is no query
+    commits, first = commits.take(with_message), int((with_message < first).sum())
+    alone = {at: file for at, file in without_partner(commits).items() if at >= len(commits) // 10 and at % 2 != tune}
     return History(task, commits, spread(np.arange(first, len(commits)), most), alone)
 
 
-def spread(places: np.ndarray, most: int | None) -> np.ndarray:
+def spread(positions: np.ndarray, most: int | None) -> np.ndarray:
     """Returns at most ``most`` of the positions, evenly spaced."""
-    if most is None or most >= len(places):
-        return places
-    return places[np.linspace(0, len(places) - 1, most).astype(np.int64)]
+    if most is None or most >= len(positions):
+        return positions
+    return positions[np.linspace(0, len(positions) - 1, most).astype(np.int64)]
 
 
-def lonely(commits: Requests) -> dict[int, int]:
+def without_partner(commits: Requests) -> dict[int, int]:
     """Maps the positions of commits of several files to a file of each that never changed with another before."""
     met: set[int] = set()
     found = {}
@@ -149,19 +151,19 @@ class Ours:
 
     def __init__(self, found: History, paths: Scores) -> None:
         task = found.task
-        self._found, self._place = found, {str(at): at for at in range(len(task.texts))}
+        self._found, self._position = found, {str(at): at for at in range(len(task.texts))}
         # equal texts have equal vectors, for messages of commits and texts of files
         known = dict(zip([*found.commits.texts, *task.texts], [*found.commits.vectors, *task.vectors], strict=True))
         state = f"The git repository, {len(task.texts):,} files"
         known |= dict(zip([path_words(name) for name in task.names], paths, strict=True))
         known[state] = np.full(task.vectors.shape[1], task.vectors.shape[1] ** -0.5, np.float32)
-        kept = Kept(known)
-        self._embedder = Embedder(kept)
-        self.index = PredictiveAssociativeIndex(task.vectors.shape[1], embedder=kept)
+        precomputed = Precomputed(known)
+        self._embedder = Embedder(precomputed)
+        self.index = PredictiveAssociativeIndex(task.vectors.shape[1], embedder=precomputed)
         names = task.names
         metadatas: list[dict[str, object]] = [{"kind": learning.FILE, "path": name, "name": name} for name in names]
         self.index.add(
-            ids=[learning.STATE, *self._place],
+            ids=[learning.STATE, *self._position],
             texts=[state, *task.texts],
             metadatas=[{"kind": learning.REPOSITORY}, *metadatas],
         )
@@ -187,10 +189,10 @@ class Ours:
 
     def row(self, ranked: list[str]) -> Scores:
         """Returns (N,) scores for files ranked in the given order."""
-        scores = np.full(len(self._place), -np.inf, np.float32)
-        places = {name: at for at, name in enumerate(self._found.task.names)}
+        scores = np.full(len(self._position), -np.inf, np.float32)
+        positions = {name: at for at, name in enumerate(self._found.task.names)}
         for rank, path in enumerate(ranked):
-            scores[places[path]] = -rank
+            scores[positions[path]] = -rank
         return scores
 
 
@@ -225,7 +227,7 @@ def new_files(found: History, mine: Scores, paths: Scores) -> dict[str, Any]:
     task = Task(found.task.name, found.task.texts, vectors, found.commits, asked, cues, np.ones(len(vectors), bool))
     cosine = vectors[cues] @ vectors.T
     scores = {"content cosine": cosine, "path + content cosine": cosine + paths[cues] @ paths.T, "ours": mine}
-    return {name: judge(task, some) for name, some in scores.items()}
+    return {name: evaluate(task, some) for name, some in scores.items()}
 
 
 def run(found: History, life: float, paths: Scores) -> dict[str, Any]:
@@ -240,7 +242,7 @@ def run(found: History, life: float, paths: Scores) -> dict[str, Any]:
     result: dict[str, Any] = {
         "asked": len(asked),
         "half-life": life,
-        "files": {n: judge(task, s) for n, s in scores.items()},
+        "files": {n: evaluate(task, s) for n, s in scores.items()},
     }
     return result | ({"alone": len(alone), "new": new_files(found, alone, paths)} if len(alone) else {})
 
@@ -250,7 +252,7 @@ def tuned(task: Task) -> float:
     found = history(task, True, 200)
     asked = found.commits.take(found.asked)
     inner = Task(task.name, task.texts, task.vectors, found.commits, asked, np.full(len(asked), -1), task.candidates)
-    worth = {life: judge(inner, simple(found, life)["all three summed"])["R@5"]["mean"] for life in HALF_LIVES}
+    worth = {life: evaluate(inner, simple(found, life)["all three summed"])["R@5"]["mean"] for life in HALF_LIVES}
     return max(worth, key=worth.__getitem__)
 
 
@@ -259,19 +261,19 @@ def of_repository(path: Path, embed: Callable[[list[str]], Scores]) -> Task:
     index = PredictiveAssociativeIndex(1, embedder=lambda texts: np.ones((len(texts), 1), np.float32))
     learn(index, Repository(path))
     files = index.find({"kind": learning.FILE})
-    place = {file.id: at for at, file in enumerate(files)}
+    position = {file.id: at for at, file in enumerate(files)}
     commits = [one for one in index.feedbacks() if one.text and one.text.strip()]
-    texts, used = [str(one.text) for one in commits], [[place[id] for id in one.used] for one in commits]
+    texts, used = [str(one.text) for one in commits], [[position[id] for id in one.used] for one in commits]
     every, first = Requests(texts, embed(texts), used), round(0.8 * len(texts))
-    told = [str(file.text) for file in files]
+    contents = [str(file.text) for file in files]
     return Task(
         "code-own",
-        told,
-        embed(told),
+        contents,
+        embed(contents),
         every.take(np.arange(first)),
         every.take(np.arange(first, len(texts))),
         np.full(len(texts) - first, -1),
-        np.ones(len(told), bool),
+        np.ones(len(contents), bool),
     )
 
 

@@ -87,9 +87,12 @@ def read(folder: Path) -> Repository:
     if not (folder / "memories.jsonl").is_file():
         sys.exit(f"{folder / 'memories.jsonl'} is missing.\n{__doc__}")
     memories = _lines(folder / "memories.jsonl")
-    place = {memory["id"]: at for at, memory in enumerate(memories)}
+    position = {memory["id"]: at for at, memory in enumerate(memories)}
     parts = [
-        [np.array([place[id] for id in commit["used"] if id in place], np.int64) for commit in _lines(folder / name)]
+        [
+            np.array([position[id] for id in commit["used"] if id in position], np.int64)
+            for commit in _lines(folder / name)
+        ]
         for name in ("experience.jsonl", "test.jsonl")
     ]
     return Repository([memory["text"] for memory in memories], [*parts[0], *parts[1]], len(parts[1]))
@@ -106,7 +109,7 @@ def _lines(path: Path) -> list[dict[str, list[str]]]:
     return [json.loads(line) for line in path.read_text("utf-8").split("\n") if line]
 
 
-def judge(scores: Scores, used: Rows) -> float:
+def evaluate(scores: Scores, used: Rows) -> float:
     """Returns R@10; ties in order of position."""
     found = np.argsort(-scores, kind="stable")[:K]
     return float(np.isin(found, used).sum() / min(K, len(np.unique(used))))
@@ -149,12 +152,12 @@ def baselines(
     found: dict[str, dict[Tuned, list[float]]] = {name: {one: [] for one in grid} for name, grid in grids.items()}
     plain: dict[str, list[float]] = {"counts": [], "first order": []}
     for files, faded, counts, order in evidence(repository, asked):
-        plain["counts"].append(judge(counts, files))
-        plain["first order"].append(judge(order, files))
+        plain["counts"].append(evaluate(counts, files))
+        plain["first order"].append(evaluate(order, files))
         for by_setting in found.values():
             for one, values in by_setting.items():
                 blend = share(faded[one.half_life]) + one.counts * share(counts) + one.order * share(order)
-                values.append(judge(blend, files))
+                values.append(evaluate(blend, files))
     best = {name: max(of, key=lambda one, of=of: float(np.mean(of[one]))) for name, of in found.items()}  # type: ignore[misc]
     return plain | {name: found[name][one] for name, one in best.items()}, best
 

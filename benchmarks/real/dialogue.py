@@ -77,7 +77,7 @@ def _conversation(found: dict[str, Any]) -> Conversation:
     return Conversation(found["sample_id"], turns, questions)
 
 
-def judge(ranked: npt.NDArray[np.int64], conversation: Conversation) -> Scores:
+def evaluate(ranked: npt.NDArray[np.int64], conversation: Conversation) -> Scores:
     """Returns (Q, 6) METRICS of rankings (Q, depth) of turns; -1 fills a ranking after its end."""
     relevant, sessions = conversation.relevant(), conversation.sessions
     found = np.take_along_axis(relevant, np.maximum(ranked, 0), axis=1) & (ranked >= 0)

@@ -46,7 +46,7 @@ DRAWS = 2000  # of the bootstrap
 TUNED = 400  # weights that --tune draws
 
 
-class Asked:
+class Question:
     """One question as input for ``MentionSource``; row n is passage n - 1."""
 
     def __init__(self, pool: Pool, at: int) -> None:
@@ -89,19 +89,19 @@ def index(pool: Pool, titles: str) -> SQLiteMentions:
     return store
 
 
-def library(pool: Pool, titles: str, taught: bool = False, fitted: bool = False) -> Scores:
+def library(pool: Pool, titles: str, with_feedback: bool = False, fitted: bool = False) -> Scores:
     """Returns the scores of ``recall(vector, text=)`` with default settings; -inf for passages outside its first ten.
 
     Args:
         pool: passages and questions.
         titles: the metadata key of the titles; "" for none.
-        taught: whether the index has the first half of the questions as feedback.
+        with_feedback: whether the index has the first half of the questions as feedback.
         fitted: whether ``fit`` weighed the sources by that feedback.
     """
     index = PredictiveAssociativeIndex(pool.vectors.shape[1])
     metadatas: list[dict[str, Any]] = [{titles: title} for title in pool.titles] if titles else [{}] * len(pool.titles)
     index.add(pool.vectors, [str(at) for at in range(len(pool.texts))], pool.texts, metadatas)
-    if taught:
+    if with_feedback:
         known = pool.halves()[0]
         used = [[str(at) for at in pool.supporting[question]] for question in known]
         index.feedback(pool.asked[known.start : known.stop], used, text=[pool.questions[at] for at in known])
@@ -114,7 +114,7 @@ def library(pool: Pool, titles: str, taught: bool = False, fitted: bool = False)
         hits = index.recall(pool.asked[at], max(CUTS), text=question)
         seconds.append(time.perf_counter() - started)
         scores[at, [int(id) for id in hits.ids]] = -np.arange(len(hits), dtype=float)
-    row = f"recall, {titles or 'no titles'}{', feedback' * taught}{', fitted' * fitted}"
+    row = f"recall, {titles or 'no titles'}{', feedback' * with_feedback}{', fitted' * fitted}"
     pool.seconds[row] = float(np.median(seconds))
     return scores
 
@@ -126,7 +126,7 @@ def follow(pool: Pool, store: SQLiteMentions, questions: Sequence[int]) -> dict[
     started = time.perf_counter()
     for at in questions:
         best = np.argsort(-pool.base[at], kind="stable")[:CANDIDATES]
-        asked = Asked(pool, at)
+        asked = Question(pool, at)
         found[at] = source.score(asked, best + 1, asked.scores(best + 1))
     pool.seconds["a question"] = (time.perf_counter() - started) / max(len(questions), 1)
     return found

@@ -21,12 +21,12 @@ def mention_matrix(pool: Pool, store: SQLiteMentions, phrases: bool) -> Scores:
     """Returns (N, N) links by names or shared phrases, weighted by rarity."""
     rows = np.arange(1, len(pool.texts) + 1)
     found = store.mentions_of(rows)
-    kept = np.array([is_phrase(number) == phrases for number in found.numbers.tolist()], bool)
-    numbers, which = np.unique(found.numbers[kept], return_inverse=True)
+    mask = np.array([is_phrase(number) == phrases for number in found.numbers.tolist()], bool)
+    numbers, which = np.unique(found.numbers[mask], return_inverse=True)
     to = store.mentioning(numbers, 100) if phrases else store.bearers(numbers, 100)
     idf = np.maximum(np.log((len(rows) - (n := store.counts(numbers)) + 0.5) / (n + 0.5)), 0) / np.log(len(rows))
     matrix = np.zeros((len(rows), len(rows)))
-    for row, number in zip(found.rows[kept].tolist(), which.tolist(), strict=True):
+    for row, number in zip(found.rows[mask].tolist(), which.tolist(), strict=True):
         targets = to.rows[to.starts[number] : to.starts[number + 1]] - 1
         matrix[row - 1, targets] = np.maximum(matrix[row - 1, targets], idf[number] / max(len(targets), 1))
     np.fill_diagonal(matrix, 0)

@@ -86,14 +86,14 @@ def read(path: Path, encode: Callable[[list[str]], Float32]) -> Pool:
     for line in lines:
         for passage in line["passages"]:
             passages.setdefault(passage["id"], passage)
-    place = {id: at for at, id in enumerate(passages)}
+    position = {id: at for at, id in enumerate(passages)}
     texts = [passage["text"] for passage in passages.values()]
     questions = [line["question"] for line in lines]
     return Pool(
         [passage["title"] for passage in passages.values()],
         texts,
         questions,
-        [[place[id] for id in line["supporting"]] for line in lines],
+        [[position[id] for id in line["supporting"]] for line in lines],
         encode(texts),
         encode(questions),
     )

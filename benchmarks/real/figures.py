@@ -30,13 +30,13 @@ def locomo() -> None:
     names = [name for name in result["reported"] if not name.endswith("+ association")]
     names.sort(key=lambda name: result["reported"][name]["R@10"])
     figure, axes = plt.subplots(figsize=(9, 0.28 * len(names) + 0.8))
-    for place, name in enumerate(names):
+    for position, name in enumerate(names):
         value = result["reported"][name]["R@10"]
         low, high = (ends[1] for ends in result["reported_intervals"][name])
         colour, hatch = STYLES[0] if "default" in name else STYLES[2]
-        axes.barh(place, value, color=colour, hatch=hatch, edgecolor="white")
-        axes.plot([low, high], [place, place], color="black", linewidth=1)
-        axes.text(high + 0.008, place, f"{value:.3f}".removeprefix("0"), va="center", fontsize=7)
+        axes.barh(position, value, color=colour, hatch=hatch, edgecolor="white")
+        axes.plot([low, high], [position, position], color="black", linewidth=1)
+        axes.text(high + 0.008, position, f"{value:.3f}".removeprefix("0"), va="center", fontsize=7)
     axes.set_yticks(range(len(names)), names, fontsize=8)
     axes.set_xlabel("share of the evidence turns among the first 10, with 95 % interval", fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)
@@ -51,11 +51,11 @@ def wikispeedia() -> None:
     names = list(result["R@20"])
     figure, every = plt.subplots(1, 3, figsize=(9, 0.25 * len(names) + 0.8), sharey=True)
     for axes, column in zip(every, columns, strict=True):
-        for place, name in enumerate(reversed(names)):
+        for position, name in enumerate(reversed(names)):
             value = result["R@20"][name][column]
             colour, hatch = STYLES[0] if "library" in name else STYLES[2]
-            axes.barh(place, value, color=colour, hatch=hatch, edgecolor="white")
-            axes.text(value + 0.005, place, f"{value:.3f}".removeprefix("0"), va="center", fontsize=7)
+            axes.barh(position, value, color=colour, hatch=hatch, edgecolor="white")
+            axes.text(value + 0.005, position, f"{value:.3f}".removeprefix("0"), va="center", fontsize=7)
         axes.set_title(column, fontsize=9)
         axes.set_yticks(range(len(names)), names[::-1], fontsize=8)
         axes.set_xlim(0, 0.55)

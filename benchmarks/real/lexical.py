@@ -18,7 +18,7 @@ import Stemmer
 
 from benchmarks import report
 from benchmarks.real.data import find
-from benchmarks.real.dialogue import Conversation, judge, read
+from benchmarks.real.dialogue import Conversation, evaluate, read
 from benchmarks.real.locomo import FILES
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.store.sqlite_database import SQLiteDatabase
@@ -94,7 +94,7 @@ def quality(conversations: list[Conversation], make: Callable[[list[str]], Ask])
         ask = make([turn["text"] for turn in conversation.turns])
         found = [ask(question, 20)[:20] for question, _, _ in conversation.questions]
         ranked = np.array([[*row, *[-1] * (20 - len(row))] for row in found])
-        judged.append(judge(ranked, conversation)[:, 1])
+        judged.append(evaluate(ranked, conversation)[:, 1])
     return float(np.concatenate(judged).mean())
 
 

@@ -61,10 +61,10 @@ def ask(task: Little, kind: str, method: Callable[..., list[Hits]], words: bool)
     """Returns the hits of the queries of a kind; ``words`` is whether the method reads them."""
     if kind == "id":
         return method([str(cue) for cue, _ in task.cues], k=max(KS))
-    assert task.asked_vectors is not None
+    assert task.request_vectors is not None
     if kind == "vector" or not words:
-        return method(task.asked_vectors, k=max(KS))
-    return method(task.asked_vectors, k=max(KS), text=[text for text, _ in task.asked])
+        return method(task.request_vectors, k=max(KS))
+    return method(task.request_vectors, k=max(KS), text=[text for text, _ in task.asked])
 
 
 def recalls(answers: list[Hits], wanted: list[frozenset[int]]) -> Recalls:
@@ -76,7 +76,7 @@ def recalls(answers: list[Hits], wanted: list[frozenset[int]]) -> Recalls:
     return np.array(found)
 
 
-def sureness(answers: list[Hits], wanted: list[frozenset[int]]) -> tuple[list[float], list[bool], list[int]]:
+def confidences(answers: list[Hits], wanted: list[frozenset[int]]) -> tuple[list[float], list[bool], list[int]]:
     """Returns confidence, whether it was relevant, and rank of every hit that has a confidence."""
     hits = [
         (hit.confidence, int(hit.id) in relevant, rank)
@@ -103,7 +103,7 @@ def measure(task: Little, seed: int) -> tuple[dict[str, dict[str, Recalls]], dic
     for kind in kinds:
         answers = ask(task, kind, index.recall, True)
         found[kind]["after"] = recalls(answers, wanted[kind])
-        sure[kind] = sureness(answers, wanted[kind])
+        sure[kind] = confidences(answers, wanted[kind])
     return found, sure, taken
 
 

@@ -17,7 +17,7 @@ from benchmarks.real.locomo import TUNED_ON
 from benchmarks.worlds import paper
 from pam_retriever.types import Float32
 
-CUES, ASKED, EXPERIENCES = 400, 400, 600  # largest numbers of cues, of requests as queries, and of trajectories
+CUES, REQUESTS, EXPERIENCES = 400, 400, 600  # largest numbers of cues, of requests as queries, and of trajectories
 WINDOW = 5  # the default of ``fit``
 TUNING_WORLD = 7
 
@@ -32,7 +32,7 @@ class Little:
         given: trajectories to learn from, each some positions of memories.
         cues: memories that are in no trajectory, each with the memories that it is later experienced with.
         asked: requests in words, each with the memories that it uses.
-        asked_vectors: (Q, d) of the requests.
+        request_vectors: (Q, d) of the requests.
         window: the window of ``fit``.
     """
 
@@ -41,7 +41,7 @@ class Little:
     given: list[list[int]]
     cues: list[tuple[int, frozenset[int]]]
     asked: list[tuple[str, frozenset[int]]] = field(default_factory=list)
-    asked_vectors: Float32 | None = None
+    request_vectors: Float32 | None = None
     window: int = WINDOW
 
 
@@ -61,15 +61,15 @@ def documents(path: Path, encode: Encode, sizes: Sequence[int]) -> Iterator[tupl
 
 def requests(folder: Path, encode: Encode, sizes: Sequence[int]) -> Iterator[tuple[int, Little]]:
     """Yields a task of use: what a request used is a trajectory. Learns from before the last fifth of experience."""
-    texts, place = [], {}
+    texts, position = [], {}
     for at, row in enumerate(_lines(folder / "memories.jsonl")):
         texts.append(row["text"])
-        place[row["id"]] = at
-    rows = [(row["cue"], [place[id] for id in row["used"]]) for row in _lines(folder / "experience.jsonl")]
+        position[row["id"]] = at
+    rows = [(row["cue"], [position[id] for id in row["used"]]) for row in _lines(folder / "experience.jsonl")]
     cut = int(0.8 * len(rows))
     before = [used for _, used in rows[:cut] if len(set(used)) > 1][-EXPERIENCES:]
     after = [row for row in rows[cut:] if len(set(row[1])) > 1]
-    after = [after[at] for at in np.sort(np.random.default_rng(0).permutation(len(after))[:ASKED])]
+    after = [after[at] for at in np.sort(np.random.default_rng(0).permutation(len(after))[:REQUESTS])]
     vectors, asked = encode(texts), encode([cue for cue, _ in after])
     for size in sizes:
         given = before[-size:]
@@ -85,10 +85,10 @@ def dialogues(path: Path, encode: Encode, sizes: Sequence[int]) -> Iterator[tupl
 
 def _dialogue(one: Conversation, encode: Encode, sizes: Sequence[int]) -> Iterator[tuple[int, Little]]:
     texts = [turn["text"] for turn in one.turns]
-    place = {turn["id"]: at for at, turn in enumerate(one.turns)}
+    position = {turn["id"]: at for at, turn in enumerate(one.turns)}
     vectors, asked = encode(texts), encode([question for question, _, _ in one.questions])
     sessions = [np.flatnonzero(one.sessions == number).tolist() for number in np.unique(one.sessions)]
-    questions = [(question, frozenset(place[id] for id in found)) for question, found, _ in one.questions]
+    questions = [(question, frozenset(position[id] for id in found)) for question, found, _ in one.questions]
     for size in sizes:
         if size < len(sessions):
             cues = _around(sessions[:size], sessions[size:], WINDOW)

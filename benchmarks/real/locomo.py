@@ -24,7 +24,7 @@ from benchmarks import report
 from benchmarks.metrics import top
 from benchmarks.real import peers, unlearned
 from benchmarks.real.data import find, load_embedder
-from benchmarks.real.dialogue import CATEGORIES, METRICS, Conversation, Scores, interval, judge, rank, read
+from benchmarks.real.dialogue import CATEGORIES, METRICS, Conversation, Scores, evaluate, interval, rank, read
 from benchmarks.real.unlearned import BASES, Prepared
 from pam_retriever import Channels, PredictiveAssociativeIndex
 
@@ -49,9 +49,9 @@ def embed(conversation: Conversation, embedder: Any) -> tuple[Any, Any, Any]:
     )
 
 
-def build(prepared: Prepared, seed: int, kept: Path | None) -> tuple[PredictiveAssociativeIndex, dict[str, float]]:
+def build(prepared: Prepared, seed: int, cache: Path | None) -> tuple[PredictiveAssociativeIndex, dict[str, float]]:
     """Returns one conversation as an index, and the time to build it; None for an index from an earlier run."""
-    folder = None if kept is None else kept / f"{prepared.conversation.name}-{seed}"
+    folder = None if cache is None else cache / f"{prepared.conversation.name}-{seed}"
     if folder is not None and folder.exists():
         return PredictiveAssociativeIndex.load(folder), {}
     turns = prepared.conversation.turns
@@ -73,22 +73,22 @@ def build(prepared: Prepared, seed: int, kept: Path | None) -> tuple[PredictiveA
 
 def ask(index: PredictiveAssociativeIndex, prepared: Prepared, **options: Any) -> Any:
     """Returns (Q, DEPTH) rankings; -1 fills a ranking after its end."""
-    place = {turn["id"]: at for at, turn in enumerate(prepared.conversation.turns)}
+    position = {turn["id"]: at for at, turn in enumerate(prepared.conversation.turns)}
     answers = index.recall(prepared.questions, k=DEPTH, **options)
-    return np.array([[place[hit.id] for hit in hits] + [-1] * (DEPTH - len(hits)) for hits in answers])
+    return np.array([[position[hit.id] for hit in hits] + [-1] * (DEPTH - len(hits)) for hits in answers])
 
 
-def brought_up(index: PredictiveAssociativeIndex, prepared: Prepared, scores: Scores) -> Scores:
+def expanded(index: PredictiveAssociativeIndex, prepared: Prepared, scores: Scores) -> Scores:
     """Returns the shares of ``index.expand``, (Q, N), for the best hits of a base method."""
     ids = [turn["id"] for turn in prepared.conversation.turns]
-    place = {id: at for at, id in enumerate(ids)}
+    position = {id: at for at, id in enumerate(ids)}
     best = top(scores, SPREAD_FROM)
     found = [
         {ids[at]: float(row[at]) for at in rows if at >= 0} for row, rows in zip(scores, best.tolist(), strict=True)
     ]
     shares = np.zeros_like(scores)
     for at, brought in enumerate(index.expand(found, k=None)):
-        shares[at, [place[id] for id in brought]] = list(brought.values())
+        shares[at, [position[id] for id in brought]] = list(brought.values())
     return shares
 
 
@@ -113,15 +113,15 @@ def cases(prepared: Prepared, rankings: dict[str, Any]) -> list[dict[str, Any]]:
     ids = [turn["id"] for turn in prepared.conversation.turns]
     for at, (_, evidence, kind) in enumerate(prepared.conversation.questions):
         for turn in sorted(evidence):
-            places = {name: _place(ranked[at], ids.index(turn)) for name, ranked in rankings.items()}
-            if (places[OURS] < 10) != (places[ABLATED] < 10):
-                others = [name for name, place in places.items() if place < 10 and name not in (OURS, ABLATED)]
+            positions = {name: _position(ranked[at], ids.index(turn)) for name, ranked in rankings.items()}
+            if (positions[OURS] < 10) != (positions[ABLATED] < 10):
+                others = [name for name, position in positions.items() if position < 10 and name not in (OURS, ABLATED)]
                 case = {"question": at, "category": CATEGORIES[kind], "turn": turn}
-                found.append({**case, "with": places[OURS], "without": places[ABLATED], "first_ten_of": others})
+                found.append({**case, "with": positions[OURS], "without": positions[ABLATED], "first_ten_of": others})
     return found
 
 
-def _place(ranked: Any, turn: int) -> int:
+def _position(ranked: Any, turn: int) -> int:
     """Returns the position of a turn in a ranking, from 0; the ranking's length if it is not there."""
     found = np.flatnonzero(ranked == turn)
     return int(found[0]) if len(found) else len(ranked)
@@ -133,7 +133,7 @@ def measure(
     """Runs every method on one conversation: method -> setting -> (Q, 6); also query times and cases."""
     conversation = prepared.conversation
     judged = {
-        name: {setting: judge(top(score(prepared), DEPTH), conversation) for setting, score in family.items()}
+        name: {setting: evaluate(top(score(prepared), DEPTH), conversation) for setting, score in family.items()}
         for name, family in unlearned.families().items()
     }
     rankings = {"engram-search": peers.engram(prepared), "copresence": peers.copresence(prepared)}
@@ -144,7 +144,7 @@ def measure(
     rankings[ABLATED] = ask(index, prepared, text=questions, channels=Channels(similarity=1))
     rankings["vector alone, hybrid"] = ask(index, prepared, mode="hybrid")
     for name, ranking in rankings.items():
-        judged[name] = {"": judge(ranking[:, :DEPTH], conversation)}
+        judged[name] = {"": evaluate(ranking[:, :DEPTH], conversation)}
     rankings |= {"dense cosine": rank(prepared.cosine), "BM25 (bm25s)": rank(prepared.bm25())}
     return judged, {**latency(index, prepared), "cases": cases(prepared, rankings)}
 
@@ -156,12 +156,12 @@ def add_association(judged: Judged, every: list[Prepared], indexes: list[Predict
             score = unlearned.families()[base][setting]
             scores = [score(prepared) for prepared in every]
             added = [
-                of.max(axis=1, keepdims=True) * brought_up(index, prepared, of)
+                of.max(axis=1, keepdims=True) * expanded(index, prepared, of)
                 for index, prepared, of in zip(indexes, every, scores, strict=True)
             ]
             for weight in ADDED:
                 judged.setdefault(f"{base} + association", {})[f"{setting} + {weight}"] = [
-                    judge(top(of + weight * more, DEPTH), prepared.conversation)
+                    evaluate(top(of + weight * more, DEPTH), prepared.conversation)
                     for of, more, prepared in zip(scores, added, every, strict=True)
                 ]
 
@@ -272,17 +272,18 @@ def main() -> None:
     print(f"\nwritten to {report.write(arguments.name, result)}")
 
 
-def prepare(conversations: list[Conversation], model: str | None, kept: Path | None) -> list[Prepared]:
-    """Returns the conversations with their embeddings; reads them from the file ``kept`` if it exists."""
-    if kept is not None and kept.exists():
-        with np.load(kept) as file:
+def prepare(conversations: list[Conversation], model: str | None, cache: Path | None) -> list[Prepared]:
+    """Returns the conversations with their embeddings; reads them from the file ``cache`` if it exists."""
+    if cache is not None and cache.exists():
+        with np.load(cache) as file:
             parts = [tuple(file[f"{kind}{at}"] for kind in "twq") for at in range(len(conversations))]
     else:
         embedder = load_embedder(model)
         parts = [embed(conversation, embedder) for conversation in conversations]
-        if kept is not None:
+        if cache is not None:
             np.savez(
-                kept, **{f"{kind}{at}": p for at, part in enumerate(parts) for kind, p in zip("twq", part, strict=True)}
+                cache,
+                **{f"{kind}{at}": p for at, part in enumerate(parts) for kind, p in zip("twq", part, strict=True)},
             )
     return [Prepared(conversation, *part) for conversation, part in zip(conversations, parts, strict=True)]
 

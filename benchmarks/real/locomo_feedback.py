@@ -23,8 +23,8 @@ from benchmarks import report
 from benchmarks.real.data import find, load_encoder
 from benchmarks.real.dialogue import Conversation, read
 from benchmarks.real.locomo import FILES, TUNED_ON
-from benchmarks.real.times import said
-from benchmarks.real.use_mixture import shipped_or_without
+from benchmarks.real.times import session_time
+from benchmarks.real.use_mixture import priors_for
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.retrieval.mixture.mixture import Priors
 from pam_retriever.retrieval.mixture.report import mean_interval
@@ -41,7 +41,7 @@ def index_of(conversation: Conversation, vectors: Any, timed: bool) -> Predictiv
     index = PredictiveAssociativeIndex(vectors.shape[1])
     ids = [turn["id"] for turn in turns]
     metadatas = [{key: turn[key] for key in ("speaker", "session", "time")} for turn in turns]
-    times = [said(turn["date"]) for turn in turns] if timed else None
+    times = [session_time(turn["date"]) for turn in turns] if timed else None
     index.add(vectors, ids, [turn["text"] for turn in turns], metadatas, timestamps=times)
     for session in np.unique(conversation.sessions):
         index.observe([ids[at] for at in np.flatnonzero(conversation.sessions == session)])
@@ -60,7 +60,7 @@ def recalls(index: PredictiveAssociativeIndex, conversation: Conversation, vecto
 
 def last_day(conversation: Conversation) -> datetime:
     """Returns the time of the queries."""
-    return max(said(turn["date"]) for turn in conversation.turns)
+    return max(session_time(turn["date"]) for turn in conversation.turns)
 
 
 def measure(conversation: Conversation, embed: Any, seed: int) -> dict[str, Recalls]:
@@ -125,7 +125,7 @@ def main() -> None:
     parser.add_argument("--name", default="real/locomo-feedback", help="name of the JSON file in benchmarks/results")
     arguments = parser.parse_args()
     embed = load_encoder(arguments.embedder)
-    priors = shipped_or_without("locomo", "without")
+    priors = priors_for("locomo", "without")
     Priors.read = lambda *_: priors  # type: ignore[method-assign, assignment]  # those that never saw a dialogue
 
     conversations = read(find(arguments.path, FILES, __doc__ or ""))[: arguments.dialogues]

@@ -33,11 +33,11 @@ from benchmarks.real.wikispeedia import (
     Walk,
     baselines,
     draw_steps,
+    evaluate_next,
     experience_of,
     find_folder,
     fit_index,
     hide,
-    judge_next,
     rank,
     read,
     split,
@@ -63,7 +63,7 @@ def recalled(index: PredictiveAssociativeIndex, steps: Steps) -> list[Rows]:
 def by_scores(scorer: object, steps: Steps, last: int) -> list[Rows]:
     """Returns the scores by single articles, from the ``last`` ones of the walk."""
     cues = sorted({article for walk, at in steps for article in walk.articles[max(0, at - last) : at]})
-    place = {cue: row for row, cue in enumerate(cues)}
+    position = {cue: row for row, cue in enumerate(cues)}
     parts: list[npt.NDArray[np.float32]] = [
         scorer.scores(np.array(cues[at : at + 500]))  # type: ignore[attr-defined]
         for at in range(0, len(cues), 500)
@@ -74,7 +74,7 @@ def by_scores(scorer: object, steps: Steps, last: int) -> list[Rows]:
     ranked = []
     for walk, at in steps:
         before = walk.articles[max(0, at - last) : at][::-1]
-        total = np.sum([answers[place[cue]] / distance for distance, cue in enumerate(before, start=1)], axis=0)
+        total = np.sum([answers[position[cue]] / distance for distance, cue in enumerate(before, start=1)], axis=0)
         ranked.append(rank(total[None], np.array([before[0]]))[0])
     return ranked
 
@@ -96,7 +96,7 @@ def tuned(training: list[Walk], articles: int, seed: int) -> dict[str, Session]:
         found = []
         for model in grid:
             model.fit(lists(known), articles)
-            found.append(judge_next(steps, by_sessions(model, steps))["MRR@20"])
+            found.append(evaluate_next(steps, by_sessions(model, steps))["MRR@20"])
         best[name] = grid[int(np.argmax(found))]
         print(f"{name}: {best_name(best[name])}, MRR@20 {max(found):.3f} where it was tuned", flush=True)
     return best
@@ -110,7 +110,7 @@ def tuned_ease(training: list[Walk], vectors: npt.NDArray[np.float32], seed: int
     for regularisation in REGULARISATIONS:
         model = EASE(regularisation)
         model.fit(experience_of(known), vectors, WINDOW)
-        found[regularisation] = judge_next(steps, by_scores(model, steps, 1))["MRR@20"]
+        found[regularisation] = evaluate_next(steps, by_scores(model, steps, 1))["MRR@20"]
     return EASE(max(found, key=lambda one: found[one]))
 
 
@@ -189,11 +189,11 @@ def main() -> None:
             scorer.fit(experience_of(experienced), vectors, WINDOW)
         for name, steps in asked.items():
             row = table.setdefault(name, {})
-            row["recall_next"] = judge_next(steps, recalled(index, steps))
-            row |= {method: judge_next(steps, by_sessions(model, steps)) for method, model in sessions.items()}
+            row["recall_next"] = evaluate_next(steps, recalled(index, steps))
+            row |= {method: evaluate_next(steps, by_sessions(model, steps)) for method, model in sessions.items()}
             for method, scorer in scorers.items():
                 for last in (1, 3):
-                    row[f"{method}, last {last}"] = judge_next(steps, by_scores(scorer, steps, last))
+                    row[f"{method}, last {last}"] = evaluate_next(steps, by_scores(scorer, steps, last))
             print(f"{name}, {len(steps)} steps")
             print(report.table(["HR@20", "MRR@20"], row, digits=3))
     result = {

@@ -39,8 +39,8 @@ def engram(prepared: Prepared, reranker: Any = None) -> Rows:
         Document(id=turn["id"], text=turn["text"], embedding=vector, metadata={"timestamp": turn["date"]})
         for turn, vector in zip(conversation.turns, prepared.turns, strict=True)
     ]
-    place = {turn["id"]: at for at, turn in enumerate(conversation.turns)}
-    found = [[place[hit.id] for hit in pipeline.search(text, documents, top_k=100)] for text in questions]
+    position = {turn["id"]: at for at, turn in enumerate(conversation.turns)}
+    found = [[position[hit.id] for hit in pipeline.search(text, documents, top_k=100)] for text in questions]
     return np.array([row + [-1] * (100 - len(row)) for row in found])
 
 

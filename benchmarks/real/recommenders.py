@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from benchmarks.baselines.graph import followed_by, meetings
+from benchmarks.baselines.graph import co_occurrences, followed_by
 from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.model.keys import unit
 from pam_retriever.types import Float32, Int64
@@ -40,11 +40,11 @@ class NearestCounts:
         self._nearest = nearest
 
     def fit(self, experience: Experience, vectors: Float32, window: int) -> None:
-        self._looks = unit(vectors)
-        self._meetings = meetings(experience, len(vectors), window)
+        self._units = unit(vectors)
+        self._meetings = co_occurrences(experience, len(vectors), window)
 
     def scores(self, cues: Int64) -> Float32:
-        cosine = self._looks[cues] @ self._looks.T
+        cosine = self._units[cues] @ self._units.T
         near = np.argpartition(-cosine, self._nearest - 1, axis=1)[:, : self._nearest]
         return np.stack([np.asarray(self._meetings[rows].sum(axis=0)).reshape(-1) for rows in near])
 

@@ -34,9 +34,9 @@ from benchmarks.real.wikispeedia import (
     Rows,
     Walk,
     draw_steps,
+    evaluate_next,
     find_folder,
     hide,
-    judge_next,
     read,
     split,
 )
@@ -225,13 +225,13 @@ def main() -> None:
 
         def after(network: Network = network, rows: dict[str, Steps] = rows) -> None:
             if given.part == "tuning":
-                curve.append(judge_next(rows["all"][:TUNED_ON], network.ranked(rows["all"][:TUNED_ON])))
+                curve.append(evaluate_next(rows["all"][:TUNED_ON], network.ranked(rows["all"][:TUNED_ON])))
                 print(network.done, curve[-1], f"{time.process_time():.0f} s", flush=True)
 
         if not trained(network, experienced, len(titles), given, name, after):
             print(f"{name}: {network.done} of {given.epochs} passes; run again")
             return
-        table |= {row: judge_next(steps, network.ranked(steps)) for row, steps in rows.items()}
+        table |= {row: evaluate_next(steps, network.ranked(steps)) for row, steps in rows.items()}
     print(report.table(["HR@20", "MRR@20"], table, digits=3))
     about = {"model": given.model, "part": given.part, "seed": given.seed, "epochs": given.epochs, "settings": settings}
     name = given.name or f"real/sequence-{given.model.lower()}"

@@ -72,10 +72,10 @@ PARSERS: dict[str, Callable[[], Parser]] = {
 
 def compare(expressions: list[dict[str, Any]], traps: list[dict[str, Any]]) -> dict[str, Any]:
     """Counts for each parser the expressions parsed exactly or within the answer, and the traps parsed as times."""
-    return {name: _judge(load, expressions, traps) for name, load in PARSERS.items()}
+    return {name: _accuracy(load, expressions, traps) for name, load in PARSERS.items()}
 
 
-def _judge(load: Callable[[], Parser], expressions: list[dict[str, Any]], traps: list[dict[str, Any]]) -> Any:
+def _accuracy(load: Callable[[], Parser], expressions: list[dict[str, Any]], traps: list[dict[str, Any]]) -> Any:
     try:
         parser = load()
     except ImportError as error:
@@ -83,14 +83,14 @@ def _judge(load: Callable[[], Parser], expressions: list[dict[str, Any]], traps:
     inside, exact, failed = 0, 0, 0
     plain = [row for row in expressions if "zone" not in row and row["now"].endswith("+00:00")]
     for row in plain:
-        found = _asked(parser, row["text"], datetime.fromisoformat(row["now"][:19]), row["language"])
+        found = _parse(parser, row["text"], datetime.fromisoformat(row["now"][:19]), row["language"])
         failed += found is None
         answers = [tuple(_instant(end) for end in period) for period in row["periods"]]
         if found is None or len(found) != len(answers):
             continue
         inside += all(_inside(start, answer) for (start, _), answer in zip(found, answers, strict=True))
         exact += all(pair == answer for pair, answer in zip(found, answers, strict=True))
-    taken = sum(bool(_asked(parser, row["text"], datetime(2024, 3, 15, 10), row["language"])) for row in traps)
+    taken = sum(bool(_parse(parser, row["text"], datetime(2024, 3, 15, 10), row["language"])) for row in traps)
     return {
         "expressions": len(plain),
         "date_inside": inside / len(plain),
@@ -100,7 +100,7 @@ def _judge(load: Callable[[], Parser], expressions: list[dict[str, Any]], traps:
     }
 
 
-def _asked(parser: Parser, text: str, now: datetime, language: str) -> Found | None:
+def _parse(parser: Parser, text: str, now: datetime, language: str) -> Found | None:
     """Returns the result of a parser; None if the parser raises, which is counted."""
     try:
         return parser(text, now, language)

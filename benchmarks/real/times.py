@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from benchmarks import report
 from benchmarks.real.data import find, load_embedder
-from benchmarks.real.dialogue import METRICS, Conversation, Scores, interval, judge, rank, read
+from benchmarks.real.dialogue import METRICS, Conversation, Scores, evaluate, interval, rank, read
 from benchmarks.real.locomo import FILES, TUNED_ON
 from benchmarks.real.time_parsers import compare
 from pam_retriever import PredictiveAssociativeIndex
@@ -48,7 +48,7 @@ def rows(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (LISTS / name).read_text("utf-8").splitlines()]
 
 
-def said(date: str) -> datetime:
+def session_time(date: str) -> datetime:
     """Returns the time of a session: in LoCoMo "1:56 pm on 8 May, 2023", in other dialogues any form of a date."""
     found = read_text(date, FRIDAY)
     if not found or found[0].relative:
@@ -102,7 +102,7 @@ def in_turns(conversations: list[Conversation]) -> dict[str, Any]:
             continue
         turn, tuned = turns[row["dialogue"], row["turn"]]
         text = turn["text"].removeprefix(f"{turn['speaker']}: ")
-        found = read_text(text, said(turn["date"]))
+        found = read_text(text, session_time(turn["date"]))
         hits = sum(any(_same(period, mark) for mark in row["times"]) for period in found)
         counts[tuned] += [hits, len(found), len(row["times"]), 1]
     return {
@@ -140,18 +140,18 @@ def recalled(conversation: Conversation, embedder: Any, seed: int) -> tuple[Scor
     metadata = [{key: turn[key] for key in ("speaker", "session", "time")} for turn in conversation.turns]
     index.add(vectors, ids, texts, metadata)
     index.fit(group_by="session", order_by="time", seed=seed)
-    place = {id: at for at, id in enumerate(ids)}
+    position = {id: at for at, id in enumerate(ids)}
     scores = np.zeros((len(questions), len(ids)))
     for row, hits in zip(scores, index.recall(asked, k=len(ids), text=questions), strict=True):
-        row[[place[hit.id] for hit in hits]] = [hit.score for hit in hits]
+        row[[position[hit.id] for hit in hits]] = [hit.score for hit in hits]
 
     def ranked(**options: Any) -> Ranking:
         found = np.full((len(questions), DEPTH), -1, np.int64)
         for row, hits in zip(found, index.recall(asked, k=DEPTH, text=questions, **options), strict=True):
-            row[: len(hits)] = [place[hit.id] for hit in hits]
+            row[: len(hits)] = [position[hit.id] for hit in hits]
         return found
 
-    plain, times = ranked(), [said(turn["date"]) for turn in conversation.turns]
+    plain, times = ranked(), [session_time(turn["date"]) for turn in conversation.turns]
     index.add(vectors, ids, texts, metadata, timestamps=times)
     timed = ranked(now=max(times))
     periods = [index._timeline.periods(question, max(times)) for question in questions]
@@ -160,7 +160,7 @@ def recalled(conversation: Conversation, embedder: Any, seed: int) -> tuple[Scor
 
 def of_times(conversation: Conversation, texts: bool) -> tuple[Scores, Any]:
     """Returns (Q, N) scores of the source after the last session, and (Q,) whether a question has a time."""
-    times = [said(turn["date"]) for turn in conversation.turns]
+    times = [session_time(turn["date"]) for turn in conversation.turns]
     named = TextPeriods.of([read_text(turn["text"], at) for turn, at in zip(conversation.turns, times, strict=True)])
     stamps = np.array([at.timestamp() for at in times])
     periods = [read_question(question, max(times)) for question, _, _ in conversation.questions]
@@ -179,8 +179,8 @@ def source(conversations: list[Conversation], embedder: Any, seed: int) -> dict[
     for conversation in conversations:
         base, plain, timed, after_event = recalled(conversation, embedder, seed)
         anchored.append(after_event)
-        judged["library without"].append(judge(plain, conversation))
-        judged["library with"].append(judge(timed, conversation))
+        judged["library without"].append(evaluate(plain, conversation))
+        judged["library with"].append(evaluate(timed, conversation))
         both, has_time = of_times(conversation, True)
         alone, _ = of_times(conversation, False)
         dated.append(has_time)
@@ -189,7 +189,7 @@ def source(conversations: list[Conversation], embedder: Any, seed: int) -> dict[
             ("with", base + WEIGHT * both),
             ("times of memories alone", base + WEIGHT * alone),
         ):
-            judged[name].append(judge(rank(scores), conversation))
+            judged[name].append(evaluate(rank(scores), conversation))
     result = {}
     for part, chosen in (("tuned on", slice(0, TUNED_ON)), ("reported", slice(TUNED_ON, None))):
         if not dated[chosen]:
@@ -238,7 +238,7 @@ def library_costs(conversations: list[Conversation], embedder: Any) -> dict[str,
     """Compares the processor milliseconds of an index of all turns with times and of one without times."""
     turns = [turn for conversation in conversations for turn in conversation.turns]
     asked = [question for conversation in conversations for question, _, _ in conversation.questions]
-    texts, times = [turn["text"] for turn in turns], [said(turn["date"]) for turn in turns]
+    texts, times = [turn["text"] for turn in turns], [session_time(turn["date"]) for turn in turns]
     vectors, queries = (
         embedder.encode(part, normalize_embeddings=True, show_progress_bar=False) for part in (texts, asked)
     )
@@ -247,7 +247,7 @@ def library_costs(conversations: list[Conversation], embedder: Any) -> dict[str,
         indexes = {name: PredictiveAssociativeIndex(dim=vectors.shape[1]) for name in added}
         for at in range(0, len(texts), AT_ONCE):
             part = slice(at, at + AT_ONCE)
-            ids = [str(place) for place in range(len(texts))[part]]
+            ids = [str(position) for position in range(len(texts))[part]]
             for name, index in indexes.items():
                 stamps = times[part] if name == "with" else None
                 started = time.process_time()

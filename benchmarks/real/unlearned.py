@@ -166,8 +166,8 @@ def _sentence_window(window: int) -> Callable[[Prepared], Scores]:
 
 def _hits(p: Prepared, count: int) -> Scores:
     """Returns the cosines of the ``count`` nearest turns, 0 for the others, (Q, N); each row is scaled to sum 1."""
-    kept = np.where(np.argsort(rank(p.cosine), axis=1) < count, np.maximum(p.cosine, 0), 0)
-    return kept / np.maximum(kept.sum(axis=1, keepdims=True), 1e-9)
+    nearest = np.where(np.argsort(rank(p.cosine), axis=1) < count, np.maximum(p.cosine, 0), 0)
+    return nearest / np.maximum(nearest.sum(axis=1, keepdims=True), 1e-9)
 
 
 def _graph(count: int, share: float) -> Callable[[Prepared], Scores]:

@@ -44,11 +44,11 @@ def dialogues(path: Path, embed: Any) -> list[Data]:
     """Returns each dialogue; every second question is a request."""
     found = []
     for conversation in read_dialogues(path):
-        place = {turn["id"]: at for at, turn in enumerate(conversation.turns)}
+        position = {turn["id"]: at for at, turn in enumerate(conversation.turns)}
         texts = [turn["text"] for turn in conversation.turns]
         metadatas = [{key: turn[key] for key in ("speaker", "session", "time")} for turn in conversation.turns]
         asked = [text for text, _, _ in conversation.questions]
-        used = [sorted(place[id] for id in evidence) for _, evidence, _ in conversation.questions]
+        used = [sorted(position[id] for id in evidence) for _, evidence, _ in conversation.questions]
         vectors = embed(asked)
         halves = [(asked[at::2], vectors[at::2], used[at::2]) for at in (0, 1)]
         found.append(Data(texts, embed(texts), metadatas, *halves))
@@ -58,12 +58,12 @@ def dialogues(path: Path, embed: Any) -> list[Data]:
 def tools(folder: Path, embed: Any, named: bool) -> Data:
     """Returns the tools, some of the tests, and the last requests before them."""
     memories, tests, past = (lines(folder / f"{name}.jsonl") for name in ("memories", "test", "experience"))
-    place = {row["id"]: at for at, row in enumerate(memories)}
+    position = {row["id"]: at for at, row in enumerate(memories)}
     chosen = np.sort(np.random.default_rng(0).permutation(len(tests))[:QUESTIONS]).tolist()
 
     def rows(some: list[dict[str, Any]]) -> tuple[list[str], Float32, list[list[int]]]:
         cues = [row["cue"] for row in some]
-        return cues, embed(cues), [[place[id] for id in row["used"]] for row in some]
+        return cues, embed(cues), [[position[id] for id in row["used"]] for row in some]
 
     texts = [row["text"] for row in memories]
     metadatas = [{"name": NAME.search(text)[1]} if named else {} for text in texts]

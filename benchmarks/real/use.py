@@ -56,7 +56,7 @@ def evaluate_scores(task: Task, scores: Scores) -> Evaluation:
     return evaluate_rankings(ranked.tolist(), [set(used) for used in task.tests.used], ks=KS)
 
 
-def judge(task: Task, scores: Scores) -> dict[str, Any]:
+def evaluate(task: Task, scores: Scores) -> dict[str, Any]:
     """Returns R@5 and R@10 with confidence intervals."""
     found = evaluate_scores(task, scores)
     return {f"R@{k}": vars(found[f"recall@{k}"]) for k in KS}
@@ -76,8 +76,8 @@ def run(task: Task, options: dict[str, Any]) -> dict[str, Any]:
         "experiences": len(task.experience),
         "tests": len(task.tests),
         "seconds": seconds,
-        "all tests": {name: judge(task, scores) for name, scores in found.items()},
-        "400 tests": {name: judge(few, scores[chosen]) for name, scores in found.items()},
+        "all tests": {name: evaluate(task, scores) for name, scores in found.items()},
+        "400 tests": {name: evaluate(few, scores[chosen]) for name, scores in found.items()},
         **reported,
     }
 

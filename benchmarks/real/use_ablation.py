@@ -26,7 +26,7 @@ from benchmarks.real.dialogue import read as read_dialogues
 from benchmarks.real.documents import cached_encoder
 from benchmarks.real.locomo import FILES, TUNED_ON
 from benchmarks.real.use import KS, evaluate_scores
-from benchmarks.real.use_mixture import corpus_of, evidence_maker, history, question_cues, shipped_or_without
+from benchmarks.real.use_mixture import corpus_of, evidence_builder, history, priors_for, question_cues
 from benchmarks.real.use_tasks import ELSE_LAST, LAST, TASKS, Task, last, read, tuning
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.fitting import sample
@@ -60,10 +60,10 @@ def parts(name: str, folder: Path, embed: Encode) -> Iterator[Task]:
 def ablate(task: Task) -> Recalls:
     """Returns R@5 and R@10 of all sources, and of all but each, for queries by text."""
     corpus = corpus_of(task)
-    past, make = history(task, corpus), evidence_maker(corpus)
+    past, make = history(task, corpus), evidence_builder(corpus)
     evidence = make(past.log())
     features = evidence.features
-    prior = shipped_or_without(task.name, "without").at(features, len(past))[0].astype(float)
+    prior = priors_for(task.name, "without").at(features, len(past))[0].astype(float)
     asked = ask_held_out(past, make, seed=0)[0]
     if asked is None:
         raise SystemExit(f"{task.name} has too little experience to hold out.")
@@ -74,9 +74,9 @@ def ablate(task: Task) -> Recalls:
         left_out[f"all but {source.name}"] = _without(features, source.features)
     left_out["all but never used"] = np.array([not name.startswith(NEVER_USED) for name in features])
     weights = {}
-    for name, kept in left_out.items():
-        ridge = np.where(kept, RIDGE * scale, 1e9)  # keeps the weights of the removed source at 0
-        weights[name] = logit.fit(choices, np.where(kept, prior, 0.0), ridge)
+    for name, used in left_out.items():
+        ridge = np.where(used, RIDGE * scale, 1e9)  # keeps the weights of the removed source at 0
+        weights[name] = logit.fit(choices, np.where(used, prior, 0.0), ridge)
     found = {name: np.full((len(task.tests), len(task.texts)), -np.inf, np.float32) for name in weights}
     cues = question_cues(task, corpus)
     for start in range(0, len(cues), BATCH):

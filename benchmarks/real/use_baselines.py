@@ -93,19 +93,19 @@ def kernel_ridge(task: Task, past: Requests, asked: Requests, ridge: float) -> S
 def _kernel(left: Requests, right: Requests) -> Scores:
     split = splitter()
     words = [set(split(text)) for text in right.texts]
-    place = {word: at for at, word in enumerate(sorted(set().union(*words)))}
-    frequency = np.zeros(len(place))
+    position = {word: at for at, word in enumerate(sorted(set().union(*words)))}
+    frequency = np.zeros(len(position))
     for row in words:
-        frequency[[place[word] for word in row]] += 1
+        frequency[[position[word] for word in row]] += 1
     idf = np.log((len(words) + 1) / (frequency + 0.5))
 
     def table(texts: list[str]) -> sparse.csr_array:
         rows, columns = [], []
         for at, text in enumerate(texts):
-            known = [place[word] for word in set(split(text)) if word in place]
+            known = [position[word] for word in set(split(text)) if word in position]
             rows += [at] * len(known)
             columns += known
-        values = sparse.csr_array((idf[columns], (rows, columns)), (len(texts), len(place)), dtype=np.float32)
+        values = sparse.csr_array((idf[columns], (rows, columns)), (len(texts), len(position)), dtype=np.float32)
         norms = np.sqrt((values * values).sum(axis=1))
         return sparse.diags_array(1 / np.maximum(norms, 1e-9)).astype(np.float32) @ values
 

@@ -28,8 +28,8 @@ JUDGED = 20  # hits of a question whose confidence is judged
 def library_scores(task: Task, options: dict[str, Any], reported: dict[str, Any] | None = None) -> dict[str, Scores]:
     """Returns (Q, N) scores of the fitted mixture and of the priors alone; reports validation and calibration."""
     corpus = corpus_of(task)
-    past, make = history(task, corpus), evidence_maker(corpus)
-    priors = shipped_or_without(task.name, options["priors"])
+    past, make = history(task, corpus), evidence_builder(corpus)
+    priors = priors_for(task.name, options["priors"])
     fitted = fit_mixture(past, make, priors, options["seed"])
     evidence = make(past.log())
     cues = question_cues(task, corpus)
@@ -43,7 +43,7 @@ def library_scores(task: Task, options: dict[str, Any], reported: dict[str, Any]
     }
 
 
-def shipped_or_without(name: str, which: str) -> Priors:
+def priors_for(name: str, which: str) -> Priors:
     """Returns the priors of the library, or the priors that were fitted without the task."""
     if which == "shipped":
         return Priors.read()
@@ -82,7 +82,7 @@ def history(task: Task, corpus: Corpus) -> History:
     return History(past.vectors, words, Uses.of(past.used), corpus, task.timed)
 
 
-def evidence_maker(corpus: Corpus) -> EvidenceOf:
+def evidence_builder(corpus: Corpus) -> EvidenceOf:
     """Returns a function that creates all sources of evidence for the task's items."""
     return lambda log: evidence_of(corpus, log)
 
@@ -97,16 +97,16 @@ def calibration(evidence: Evidence, mixture: Mixture, cues: Cues, task: Task) ->
         some = cues.take(np.arange(start, min(start + BATCH, len(cues))))
         pools = evidence.pools(some, FULL_BELOW, PROPOSALS)
         own = (pools.row == some.rows[pools.cue]) | ~task.candidates[pools.row]
-        kept = Pools.of(
+        pools = Pools.of(
             [pools.row[(pools.cue == at) & ~own] for at in range(len(some))], len(task.texts)
         )  # a query is no answer to itself, and later items were no candidates
         kind = kinds(some, evidence.used)
-        scores = mixture.score(evidence.score(some, kept), kept, kind)
-        rank = ranks(scores, kept.cue, kept.starts)
+        scores = mixture.score(evidence.score(some, pools), pools, kind)
+        rank = ranks(scores, pools.cue, pools.starts)
         best = rank <= JUDGED
-        sure.append(mixture.confidence(softmax(scores, kept.starts), rank, kind[kept.cue])[best])
+        sure.append(mixture.confidence(softmax(scores, pools.starts), rank, kind[pools.cue])[best])
         wanted = [set(task.tests.used[start + at]) for at in range(len(some))]
-        pairs = zip(kept.cue[best].tolist(), kept.row[best].tolist(), strict=True)
+        pairs = zip(pools.cue[best].tolist(), pools.row[best].tolist(), strict=True)
         used.append(np.array([row in wanted[at] for at, row in pairs]))
         ranks.append(rank[best])
     confidence, event, rank = np.concatenate(sure), np.concatenate(used), np.concatenate(ranks)

@@ -63,12 +63,12 @@ class Task:
 def read(folder: Path, embed: Callable[[list[str]], Scores], with_tests: bool) -> Task:
     """Reads one task; ``with_tests`` is False to leave the tests unread."""
     memories = _lines(folder / "memories.jsonl")
-    place = {row["id"]: at for at, row in enumerate(memories)}
+    position = {row["id"]: at for at, row in enumerate(memories)}
     texts = [row["text"] for row in memories]
 
     def requests(rows: list[dict[str, Any]]) -> Requests:
         cues = [row["cue"] for row in rows]
-        return Requests(cues, embed(cues), [[place[id] for id in row["used"]] for row in rows])
+        return Requests(cues, embed(cues), [[position[id] for id in row["used"]] for row in rows])
 
     experience = requests(_lines(folder / "experience.jsonl"))
     tests = requests(_lines(folder / "test.jsonl")) if with_tests else experience.take(np.empty(0, np.int64))
@@ -92,8 +92,8 @@ def never_used(task: Task) -> tuple[Task, npt.NDArray[np.bool_]]:
     struck = np.zeros(len(task.texts), bool)
     struck[np.random.default_rng(0).permutation(len(struck))[: len(struck) // 5]] = True
     left = [[at for at in used if not struck[at]] for used in task.experience.used]
-    kept = np.array([at for at, used in enumerate(left) if used])
-    experience = replace(task.experience.take(kept), used=[left[at] for at in kept])
+    mask = np.array([at for at, used in enumerate(left) if used])
+    experience = replace(task.experience.take(mask), used=[left[at] for at in mask])
     asked = np.array([at for at, used in enumerate(task.tests.used) if any(struck[one] for one in used)])
     tests = task.tests.take(asked)
     tests = replace(tests, used=[[one for one in used if struck[one]] for used in tests.used])

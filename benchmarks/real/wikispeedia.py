@@ -91,17 +91,17 @@ def read(folder: Path) -> tuple[list[str], list[Walk]]:
         SystemExit: a file is missing, or names an article that is not in the list.
     """
     titles = [unquote(line) for line in _lines(folder / "articles.tsv") if line != "Article_Name"]
-    place = {title: at for at, title in enumerate(titles)}
+    position = {title: at for at, title in enumerate(titles)}
     walks = []
     for number, line in enumerate(_lines(folder / "paths_unfinished.tsv"), start=1):
         columns = line.split("\t")
         if len(columns) != 6 or not columns[1].isdigit():
             sys.exit(f"paths_unfinished.tsv: path {number} is {line[:80]!r}; expected 6 columns, the second a time.")
         clicked = [unquote(name) for name in columns[3].split(";")]
-        unknown = [name for name in clicked if name != "<" and name not in place]
+        unknown = [name for name in clicked if name != "<" and name not in position]
         if unknown:
             sys.exit(f"paths_unfinished.tsv: path {number} names {unknown[:3]}, which are not in articles.tsv.")
-        walks.append(Walk(int(columns[1]), tuple(place[name] for name in _seen(clicked))))
+        walks.append(Walk(int(columns[1]), tuple(position[name] for name in _seen(clicked))))
     return titles, sorted(walks, key=lambda walk: walk.time)
 
 
@@ -243,23 +243,23 @@ def next_article(test: list[Walk], score: Callable[[Rows], npt.NDArray[np.float3
     """Measures how well a scorer of single articles predicts the next click, from the last three articles."""
     drawn = draw_steps(test, seed)
     cues = sorted({article for walk, at in drawn for article in walk.articles[max(0, at - 3) : at]})
-    place = {cue: row for row, cue in enumerate(cues)}
+    position = {cue: row for row, cue in enumerate(cues)}
     answers = np.concatenate([score(np.array(cues[at : at + 500])) for at in range(0, len(cues), 500)])
     length = np.abs(answers).sum(axis=1, keepdims=True)
     answers = answers / np.where(length > 0, length, 1)  # every cue has the same weight
     ranked = []
     for walk, at in drawn:
         last = walk.articles[max(0, at - 3) : at][::-1]
-        total = sum(answers[place[cue]] / distance for distance, cue in enumerate(last, start=1))
+        total = sum(answers[position[cue]] / distance for distance, cue in enumerate(last, start=1))
         ranked.append(rank(total[None], np.array([last[0]]))[0])  # the current article is no answer
-    return judge_next(drawn, ranked)
+    return evaluate_next(drawn, ranked)
 
 
-def judge_next(steps: list[tuple[Walk, int]], ranked: list[Rows]) -> dict[str, float]:
+def evaluate_next(steps: list[tuple[Walk, int]], ranked: list[Rows]) -> dict[str, float]:
     """Returns hit rate and MRR among the first 20 for the article that was clicked next."""
     found = [np.flatnonzero(rows == walk.articles[at]) for (walk, at), rows in zip(steps, ranked, strict=True)]
-    reciprocal = [1 / (places[0] + 1) if len(places) else 0 for places in found]
-    return {"HR@20": float(np.mean([len(places) for places in found])), "MRR@20": float(np.mean(reciprocal))}
+    reciprocal = [1 / (positions[0] + 1) if len(positions) else 0 for positions in found]
+    return {"HR@20": float(np.mean([len(positions) for positions in found])), "MRR@20": float(np.mean(reciprocal))}
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks import metrics, report
 from benchmarks.paper.protocol import Queries, choose_queries
-from benchmarks.recall.regimes import judge, recall
+from benchmarks.recall.regimes import quality, recall
 from benchmarks.worlds import paper
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.model.keys import MODES
@@ -25,7 +25,7 @@ def learned(index: PredictiveAssociativeIndex, asked: Int64, queries: Queries) -
 
 def default(index: PredictiveAssociativeIndex, world: paper.World, queries: Queries) -> dict[str, float]:
     """Returns default recall."""
-    return judge(world, queries.precision, recall(index, world, queries.precision), queries.associates)
+    return quality(world, queries.precision, recall(index, world, queries.precision), queries.associates)
 
 
 def main() -> None:

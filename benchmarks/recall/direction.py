@@ -129,11 +129,11 @@ def truth(world: World, asked: Cues, name: str, at: int) -> tuple[Int64, Int64]:
     episode, step = int(asked.episode[at]), int(asked.step[at])
     sides = []
     for sign in SIGN.values():
-        places = np.array([p for p in (step + sign * n for n in range(1, WINDOW + 1)) if 0 <= p < steps], np.int64)
+        positions = np.array([p for p in (step + sign * n for n in range(1, WINDOW + 1)) if 0 <= p < steps], np.int64)
         if name == "never experienced" and not world.stored:  # any view of these situations counts
-            sides.append(np.flatnonzero(np.isin(world.kind.reshape(-1)[:count], world.kind[episode, places])))
+            sides.append(np.flatnonzero(np.isin(world.kind.reshape(-1)[:count], world.kind[episode, positions])))
         else:
-            sides.append(episode * steps + places)
+            sides.append(episode * steps + positions)
     return sides[0], sides[1]
 
 

@@ -72,9 +72,9 @@ def build(
     store = index._store
     rebuild = store.begin_rebuild(store.database.trajectories.last_number())
     embeddings = EpisodeEmbeddings(rebuild.rows, trained.embeddings)
-    learnt = TrainedModel(trained.predictor.weights(), embeddings, fitted.calibration, WINDOW)
-    rebuild.prepare(learnt)
-    rebuild.commit(learnt, [])
+    trained_model = TrainedModel(trained.predictor.weights(), embeddings, fitted.calibration, WINDOW)
+    rebuild.prepare(trained_model)
+    rebuild.commit(trained_model, [])
     rebuild.end()
     without = np.concatenate([held_out, unseen])
     if len(without):
@@ -93,7 +93,7 @@ def recall(index: PredictiveAssociativeIndex, world: paper.World, asked: Int64, 
     return [[hit for hit in hits if int(hit.id) != q][:20] for q, hits in zip(asked.tolist(), answers, strict=True)]
 
 
-def judge(world: paper.World, asked: Int64, answers: list[list[Hit]], relevant: list[Int64]) -> dict[str, float]:
+def quality(world: paper.World, asked: Int64, answers: list[list[Hit]], relevant: list[Int64]) -> dict[str, float]:
     """Returns the quality of the answers."""
     found: dict[str, list[float]] = {"AP@1": [], "AP@20": [], "CBR@20": []}
     for q, hits in zip(asked.tolist(), answers, strict=True):
@@ -117,9 +117,9 @@ def without(index: PredictiveAssociativeIndex, part: str) -> Iterator[None]:
             view, links=CooccurrenceGraph(*(np.empty(0, kind) for kind in (np.int64, np.int64, np.int64, np.float32)))
         )
     else:
-        kept = np.array(calibration.unseen.mixture)
-        kept[HINTS[part]] = 0
-        mixture = (kept / kept.sum()).tolist()
+        mixture_weights = np.array(calibration.unseen.mixture)
+        mixture_weights[HINTS[part]] = 0
+        mixture = (mixture_weights / mixture_weights.sum()).tolist()
         changed = replace(
             view, calibration=replace(calibration, unseen=replace(calibration.unseen, mixture=tuple(mixture)))
         )
@@ -153,12 +153,12 @@ def measure(
 
     def ask(name: str, asked: Int64, noise: float = 0.0) -> None:
         answers = recall(index, world, asked, noise)
-        columns[name] = judge(world, asked, answers, relevant)
+        columns[name] = quality(world, asked, answers, relevant)
         sure[name] = reliability(asked, answers, relevant)
         columns[name] |= {row: sure[name][row] for row in SURE}
         for part in ("exact links", *HINTS) if noise in ABLATED else ():
             with without(index, part):
-                columns[f"{name}, without {part}"] = judge(world, asked, recall(index, world, asked, noise), relevant)
+                columns[f"{name}, without {part}"] = quality(world, asked, recall(index, world, asked, noise), relevant)
 
     for name, noise in REGIMES.items():
         ask(name, queries.precision, noise)

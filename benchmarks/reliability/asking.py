@@ -49,7 +49,7 @@ def questions(index: PredictiveAssociativeIndex) -> list[Question]:
     found: list[Question] = []
 
     def ask(call: Callable[..., Any], *given: Any, **options: Any) -> None:
-        found.append(lambda: seen(call(*given, **options)))
+        found.append(lambda: contents(call(*given, **options)))
 
     for at, word in enumerate(WORDS):
         text, vector, id = f"which {word} and {WORDS[at - 1]}", vector_of(word), f"m{at * 7}"
@@ -75,10 +75,10 @@ def through_langchain(store: PAMVectorStore) -> list[Question]:
     return [lambda text=f"which {word}": ask(text) for word in WORDS]  # type: ignore[misc]
 
 
-def seen(hits: Any) -> Any:
+def contents(hits: Any) -> Any:
     """Returns the contents of an answer: ids, scores, evidence."""
     if hits and not hasattr(hits[0], "id"):
-        return [seen(one) for one in hits]
+        return [contents(one) for one in hits]
     return [(hit.id, hit.score, hit.text, repr(hit.evidence)) for hit in hits]
 
 
@@ -114,7 +114,7 @@ def main() -> None:
     results: dict[str, Any] = {}
     total: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as made:
-        for name, asked, calls in places(Path(made), parsed.calls, parsed.engines):
+        for name, asked, calls in positions(Path(made), parsed.calls, parsed.engines):
             differ, errors = in_threads(asked, calls, parsed.seed)
             results[name] = {"questions": len(asked), "calls": calls, "differ": differ, "errors": errors[:5]}
             total.update(calls=calls, differ=differ, errors=len(errors))
@@ -124,7 +124,7 @@ def main() -> None:
     sys.exit(bool(total["differ"] or total["errors"]))
 
 
-def places(folder: Path, calls: int, engines: bool) -> Any:
+def positions(folder: Path, calls: int, engines: bool) -> Any:
     """Yields (name, queries, number of calls) of each kind of index."""
     index = fill(PredictiveAssociativeIndex(DIM, "exact"))
     index.feedback([vector_of(word) for word in WORDS], [["m1", "m9"]] * 8, text=list(WORDS))

@@ -50,9 +50,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         for kind, backend in BACKENDS.items():
-            place = folder / backend.replace(":", "-")
+            position = folder / backend.replace(":", "-")
             results[f"failing writes{kind}"], wrong = run(
-                place / "a", parsed.rounds, parsed.seed, limited_files, backend
+                position / "a", parsed.rounds, parsed.seed, limited_files, backend
             )
             failures += wrong
         mounted = folder / "small"

@@ -123,9 +123,9 @@ def damage_each_byte(folder: Path, limit: int | None, random: np.random.Generato
     expected, counts = fingerprint(folder), Counter[str]()
     for path in sorted(folder.iterdir()):
         contents = path.read_bytes()
-        places = range(len(contents)) if limit is None else random.integers(len(contents), size=limit).tolist()
-        for place in tqdm(places, desc=path.name, disable=None):
-            _change(path, contents, place, random)
+        positions = range(len(contents)) if limit is None else random.integers(len(contents), size=limit).tolist()
+        for position in tqdm(positions, desc=path.name, disable=None):
+            _change(path, contents, position, random)
             counts[f"{path.suffix[1:]}: {outcome(folder, expected)}"] += 1
         path.write_bytes(contents)
         counts["bytes of " + path.suffix[1:]] = len(contents)
@@ -182,9 +182,9 @@ def check_at_random(folder: Path, times: int, random: np.random.Generator) -> di
     return dict(counts)
 
 
-def _change(path: Path, contents: bytes, place: int, random: np.random.Generator) -> None:
+def _change(path: Path, contents: bytes, position: int, random: np.random.Generator) -> None:
     changed = bytearray(contents)
-    changed[place] ^= int(random.integers(1, 256))
+    changed[position] ^= int(random.integers(1, 256))
     path.write_bytes(changed)
 
 

@@ -65,7 +65,7 @@ def serve(folder: Path, seed: int, first: int, pipe: int) -> None:
         number += 1
 
 
-def live(folder: Path, seed: int, first: int, seconds: float) -> tuple[int, bool, bool]:
+def run_and_kill(folder: Path, seed: int, first: int, seconds: float) -> tuple[int, bool, bool]:
     """Runs and kills a writer; returns its count of finished batches, if one was in flight, and if the store opened."""
     read, pipe = os.pipe()
     child = os.fork()
@@ -123,7 +123,9 @@ def run(kills: int, seed: int, folder: Path) -> tuple[dict[str, int], list[str]]
     for kill in range(kills):
         if kill % LIVES == 0:
             home, model, number = folder / str(kill), Model(), 0
-        returned, in_flight, opened = live(home, seed + kill // LIVES, number, float(random.uniform(0.02, LONGEST)))
+        returned, in_flight, opened = run_and_kill(
+            home, seed + kill // LIVES, number, float(random.uniform(0.02, LONGEST))
+        )
         for _ in range(returned):
             model, number = apply(model, batch(seed + kill // LIVES, number)), number + 1
         models = [model]

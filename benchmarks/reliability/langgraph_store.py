@@ -63,13 +63,13 @@ class Reference(InMemoryStore):
         self._clock, self.expires = clock, {}
 
     def _insertinmem_store(self, to_embed: dict[str, Any], embeddings: list[list[float]]) -> None:
-        for places, vector in zip(to_embed.values(), embeddings, strict=True):
-            for namespace, key, path in places:
+        for positions, vector in zip(to_embed.values(), embeddings, strict=True):
+            for namespace, key, path in positions:
                 self._vectors[namespace][key][path] = vector
 
     def batch(self, ops: Any) -> list[Any]:
         ops = copy.deepcopy(list(ops))
-        hidden = {place for place, (_, end) in self.expires.items() if end <= self._clock()}
+        hidden = {position for position, (_, end) in self.expires.items() if end <= self._clock()}
         results = [self._read(op, hidden) for op in ops]
         for (namespace, key), op in {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}.items():
             self._vectors[namespace].pop(key, None)
@@ -103,15 +103,15 @@ class Reference(InMemoryStore):
             self.read([(item.namespace, item.key) for item in page])
         return copy.deepcopy(found)
 
-    def read(self, places: Sequence[Any]) -> None:
+    def read(self, positions: Sequence[Any]) -> None:
         """Marks items as read, which restarts their time to live."""
-        for place in places:
-            if place in self.expires:
-                ttl = self.expires[place][0]
-                self.expires[place] = (ttl, self._clock() + int(ttl * MINUTE))
+        for position in positions:
+            if position in self.expires:
+                ttl = self.expires[position][0]
+                self.expires[position] = (ttl, self._clock() + int(ttl * MINUTE))
 
     def sweep(self) -> int:
-        gone = [place for place, (_, end) in self.expires.items() if end <= self._clock()]
+        gone = [position for position, (_, end) in self.expires.items() if end <= self._clock()]
         for namespace, key in gone:
             super().batch([PutOp(namespace, key, None)])
             del self.expires[namespace, key]
@@ -225,8 +225,8 @@ class Generator:
         if chosen < 0.5:
             return "batch", [self.put()]
         if chosen < 0.55:
-            place = self.put()
-            return "batch", [place._replace(value=None)]
+            position = self.put()
+            return "batch", [position._replace(value=None)]
         if chosen < 0.95:
             return "batch", [self.read()]
         ops = [self.choice([self.put, self.put, self.read])() for _ in range(self.choice([2, 5, 30]))]
@@ -325,9 +325,9 @@ def compare(op: Any, found: Any, expected: Any, every: Any, mode: str | None) ->
 def compare_ranks(op: SearchOp, found: Any, expected: Any, every: Any, cosine: bool) -> str | None:
     """Compares items and cosines, in any order among ties; for a recall, only counts the common items."""
     known = {(item.namespace, item.key): item for item in every}
-    places = [(item.namespace, item.key) for item in found]
-    if len(found) != len(expected) or len(set(places)) != len(places) or not set(places) <= known.keys():
-        return f"{places} are not {[(item.namespace, item.key) for item in expected]}"
+    positions = [(item.namespace, item.key) for item in found]
+    if len(found) != len(expected) or len(set(positions)) != len(positions) or not set(positions) <= known.keys():
+        return f"{positions} are not {[(item.namespace, item.key) for item in expected]}"
     for item, other in zip(found, expected, strict=True):
         own = known[item.namespace, item.key]
         if plain(item) != plain(own) or (item.score is None) != (own.score is None):

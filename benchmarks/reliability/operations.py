@@ -102,9 +102,9 @@ class World:
         # hits with equal float32 scores may be in either order: compares the scores in order, and by hit
         own = dict(zip(chosen, scores.tolist(), strict=True))
         self.same(len(hits), len(order), "number of hits")
-        for hit, place in zip(hits, order, strict=True):
-            if abs(hit.score - scores[place]) > 1e-5 or abs(own.get(hit.id, 9) - hit.score) > 1e-5:
-                raise Difference(f"search: {hit} instead of {chosen[place]} at {scores[place]}")
+        for hit, position in zip(hits, order, strict=True):
+            if abs(hit.score - scores[position]) > 1e-5 or abs(own.get(hit.id, 9) - hit.score) > 1e-5:
+                raise Difference(f"search: {hit} instead of {chosen[position]} at {scores[position]}")
             self.same((hit.text, hit.metadata), self.contents[hit.id], "what a hit holds")
 
     def filtered(self, number: int) -> None:

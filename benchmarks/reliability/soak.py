@@ -234,8 +234,8 @@ def read(folder: Path, seed: int) -> None:
 
 def vector_of(text: str) -> np.ndarray:
     """Returns a vector from the words: texts with common words are similar."""
-    places = [WORDS.index(word) if word in WORDS else sum(map(ord, word)) % 997 for word in text.split()]
-    return np.sum([np.random.default_rng(place).standard_normal(DIM) for place in places], axis=0)
+    positions = [WORDS.index(word) if word in WORDS else sum(map(ord, word)) % 997 for word in text.split()]
+    return np.sum([np.random.default_rng(position).standard_normal(DIM) for position in positions], axis=0)
 
 
 # ---- the expected contents of the folder
@@ -294,11 +294,11 @@ def _erased_bytes(index: Path, held: dict[Owner, Turns]) -> Iterable[str]:
     with PredictiveAssociativeIndex.open(index) as opened:
         for name in TENANTS:
             opened.tenant(name)
-    kept = {text.split()[-1].encode() for turns in held.values() for text in turns.values()}
+    remaining = {text.split()[-1].encode() for turns in held.values() for text in turns.values()}
     for path in index.rglob("*"):
         there = set(MARK.findall(path.read_bytes())) if path.is_file() else set()
-        if there - kept:
-            yield f"{path.name} holds erased texts: {sorted(there - kept)[:3]}"
+        if there - remaining:
+            yield f"{path.name} holds erased texts: {sorted(there - remaining)[:3]}"
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def draw(random: np.random.Generator, fit_every: int) -> Operation:
     names, weights = list(kinds), np.array(list(kinds.values()), float)
     name = "fit" if random.random() < 1 / fit_every else str(random.choice(names, p=weights / weights.sum()))
     return name, {
-        "places": [int(place) for place in random.integers(NOTES, size=int(random.integers(1, 6)))],
+        "places": [int(position) for position in random.integers(NOTES, size=int(random.integers(1, 6)))],
         "text": " ".join(random.choice(WORDS, int(random.integers(1, 4)))),
         "words": bool(random.random() < 0.5),
         "by_id": bool(random.random() < 0.4),
@@ -176,7 +176,7 @@ FRONTS: dict[str, Front] = {"core": core, "langchain": langchain, "llama_index":
 
 
 def _ids(given: dict[str, Any]) -> list[str]:
-    return [f"m{place}" for place in given["places"]]
+    return [f"m{position}" for position in given["places"]]
 
 
 def answer(front: Front, index: PredictiveAssociativeIndex, tenant: str, operation: Operation) -> str:

@@ -30,7 +30,7 @@ K = 10
 SEARCHES = (16, 32, 64, 128, 256, 512)  # HNSW's efSearch
 SHARES = (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16)  # shares of IVF's cells
 # the queries of recall: by similarity, by learned associations (with codes), and by predictions for unknown cues
-ASKED = (
+QUESTIONS = (
     Channels(similarity=1),
     Channels(forward=0.25, reverse=0.25, mutual=0.5, episode=4),
     Channels(forward=8, reverse=12, mutual=4),
@@ -82,8 +82,8 @@ def make(memories: int, dim: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     chosen = np.random.default_rng(1).choice(memories, count, replace=False)
     noisy = unit(states[chosen] + 0.03 * np.random.default_rng(2).standard_normal((count, dim)).astype(np.float32))
     predicted = with_codes(model.weights()(noisy), codes[chosen])  # with the codes of the original memories
-    parts = np.array_split(np.arange(count), len(ASKED))
-    asked = [query_vectors(c, noisy[p], noisy[p], predicted[p]) for c, p in zip(ASKED, parts, strict=True)]
+    parts = np.array_split(np.arange(count), len(QUESTIONS))
+    asked = [query_vectors(c, noisy[p], noisy[p], predicted[p]) for c, p in zip(QUESTIONS, parts, strict=True)]
     width = keys.shape[1]
     padded = [np.pad(q, ((0, 0), (0, width - q.shape[1]))) for q in asked]
     return keys, np.ascontiguousarray(np.concatenate(padded), np.float32)
@@ -186,7 +186,7 @@ def measure(engines: dict[str, Search], queries: np.ndarray, truth: np.ndarray, 
         p50, p99 = np.quantile(seconds[name], [0.5, 0.99])
         point[name] = {
             "recall": float(hits[name].mean()),
-            "recall_by_question": [float(part.mean()) for part in np.array_split(hits[name], len(ASKED))],
+            "recall_by_question": [float(part.mean()) for part in np.array_split(hits[name], len(QUESTIONS))],
             "queries_a_second": float(1 / np.mean(seconds[name])),
             "p50_ms": 1e3 * float(p50),
             "p99_ms": 1e3 * float(p99),

@@ -31,7 +31,7 @@ from pam_retriever.store.tenants import folder_of
 from pam_retriever.types import Float32
 
 FEW, SESSION, AT_ONCE, NOISE = 50, 10, 10_000, 0.1
-ASKED_ONE = 200  # fewer queries to the index of all memories, because each searches all of them
+QUERIES_OF_ONE = 200  # fewer queries to the index of all memories, because each searches all of them
 WORDS = ("kettle", "boat", "harbour", "gull", "storm", "net", "tea", "wall")
 KINDS = {
     "every": "tenants in random order",
@@ -174,7 +174,7 @@ def main() -> None:
                 continue
             command = [sys.executable, "-m", "benchmarks.scaling.tenants", f"--keep={folder}", f"--ask={kind}"]
             if kind == "one":
-                options[-2] = f"--questions={min(parsed.questions, ASKED_ONE)}"
+                options[-2] = f"--questions={min(parsed.questions, QUERIES_OF_ONE)}"
             done = subprocess.run([*command, *options], stdout=subprocess.PIPE, text=True, check=True)
             result["measured"][name] = json.loads(done.stdout.splitlines()[-1])
             print(name, result["measured"][name], flush=True)

@@ -49,9 +49,9 @@ class World:
         for at in range(1, LENGTH):
             moved = successors[topic[:, at - 1], random.integers(0, SUCCESSORS, walks)]
             topic[:, at] = np.where(random.random(walks) < STAY, topic[:, at - 1], moved)
-        place = topics[topic.ravel()[:count]]
-        place += np.float32(SPREAD) * random.standard_normal((count, LATENT), np.float32)
-        states = np.tanh(place @ inward) @ outward
+        position = topics[topic.ravel()[:count]]
+        position += np.float32(SPREAD) * random.standard_normal((count, LATENT), np.float32)
+        states = np.tanh(position @ inward) @ outward
         states /= np.linalg.norm(states, axis=1, keepdims=True)
         noise = random.standard_normal((count, self.dim), np.float32)
         states += np.float32(NOISE / np.sqrt(self.dim / 128)) * noise

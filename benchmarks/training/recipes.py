@@ -17,7 +17,7 @@ import torch
 from benchmarks import report
 from benchmarks.paper.protocol import choose_queries
 from benchmarks.recall.calibration import reliability
-from benchmarks.recall.regimes import HELD_OUT, QUERIES, build, judge, recall
+from benchmarks.recall.regimes import HELD_OUT, QUERIES, build, quality, recall
 from benchmarks.worlds import paper
 from pam_retriever import FitConfig
 from pam_retriever.model.keys import MODES
@@ -46,12 +46,12 @@ def measure(world: paper.World, config: FitConfig, seed: int) -> dict[str, float
     queries = choose_queries(world)
     index, fitted = build(world, config, seed)
     learned = index.recall([str(q) for q in queries.precision], k=20, channels=MODES["association"])
-    stored = judge(world, queries.precision, learned, queries.associates)
+    stored = quality(world, queries.precision, learned, queries.associates)
     held_out = np.random.RandomState(0).permutation(len(world.states))[: int(HELD_OUT * len(world.states))]
     index, _ = build(world, config, seed, held_out)
     asked = held_out[:QUERIES]
     answers = recall(index, world, asked)
-    new = judge(world, asked, answers, queries.associates)
+    new = quality(world, asked, answers, queries.associates)
     new["ECE"] = reliability(asked, answers, queries.associates)["ECE"]
     found = {
         f"{cues}, {row}": value for cues, of in (("stored", stored), ("held out", new)) for row, value in of.items()

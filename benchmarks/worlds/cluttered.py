@@ -25,7 +25,7 @@ class World:
     episodes: Int64
     background: int
 
-    def meant(self) -> list[Int64]:
+    def relevant(self) -> list[Int64]:
         """Returns for each moment the other moments within the window, which recall should find."""
         found: list[list[int]] = [[] for _ in self.states]
         for offset in range(1, WINDOW + 1):
@@ -42,8 +42,8 @@ def build(seed: int, episodes: int = 500, background: int = 20) -> World:
     random = np.random.default_rng(seed)
     rows = np.full((episodes, LENGTH), -1)
     if background:
-        places = np.argsort(random.random((episodes, LENGTH)), axis=1)[:, : LENGTH // 2]
-        np.put_along_axis(rows, places, random.integers(0, background, places.shape), axis=1)
+        positions = np.argsort(random.random((episodes, LENGTH)), axis=1)[:, : LENGTH // 2]
+        np.put_along_axis(rows, positions, random.integers(0, background, positions.shape), axis=1)
     free = rows < 0
     rows[free] = background + np.arange(free.sum())
     states = random.standard_normal((background + free.sum(), DIM)) / np.sqrt(DIM)

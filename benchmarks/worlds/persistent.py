@@ -84,12 +84,12 @@ def build(
         room_scale: length of the part that the moments of a room share; the individual part has length 1.
     """
     random = np.random.default_rng(seed)
-    places = np.argsort(random.random((episodes, LENGTH)), axis=1)  # positions of entity and hub
+    positions = np.argsort(random.random((episodes, LENGTH)), axis=1)  # positions of entity and hub
     rows = np.full((episodes, LENGTH), -1)
     every = np.arange(episodes)
-    rows[every, places[:, 0]] = random.permutation(every % entities)
+    rows[every, positions[:, 0]] = random.permutation(every % entities)
     with_hub = random.random(episodes) < hub_share
-    rows[every[with_hub], places[with_hub, 1]] = entities + random.integers(0, hubs, with_hub.sum())
+    rows[every[with_hub], positions[with_hub, 1]] = entities + random.integers(0, hubs, with_hub.sum())
     free = rows < 0
     moments = int(free.sum())
     rows[free] = entities + hubs + np.arange(moments)

@@ -193,7 +193,9 @@ def read_recall(
 # ---- groups
 
 
-def read_places(memories: Iterable[tuple[str, Metadata]], group_by: str, order_by: Sequence[str]) -> dict[str, Place]:
+def read_positions(
+    memories: Iterable[tuple[str, Metadata]], group_by: str, order_by: Sequence[str]
+) -> dict[str, Place]:
     """Returns the place of each memory, given by id and metadata, in its group.
 
     A memory without the group, or without the last key of the order, has no place. If an earlier key is missing, for
@@ -218,10 +220,10 @@ def _as_stored(value: object) -> object:
     return value if value is None or isinstance(value, str | int | float) else json.loads(to_json(value))
 
 
-def in_order(places: Mapping[str, Place]) -> tuple[list[str], list[float] | None]:
+def in_order(positions: Mapping[str, Place]) -> tuple[list[str], list[float] | None]:
     """Returns the ids of one group in order. If a single key with numbers orders them, returns these as times, too."""
-    ids = sorted(places, key=lambda id: places[id][1])  # documents with equal keys stay in the order of adding
-    orders = [places[id][1] for id in ids]
+    ids = sorted(positions, key=lambda id: positions[id][1])  # documents with equal keys stay in the order of adding
+    orders = [positions[id][1] for id in ids]
     timed = all(len(order) == 1 and order[0][0] == NUMBER for order in orders)
     return ids, [float(order[0][1]) for order in orders] if timed else None
 

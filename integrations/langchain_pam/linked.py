@@ -18,7 +18,7 @@ from langchain_pam.documents import (
     Filter,
     Place,
     in_order,
-    read_places,
+    read_positions,
     to_document,
 )
 from pam_retriever import Hit, InvalidInput, PredictiveAssociativeIndex, Record, Trajectory
@@ -111,7 +111,7 @@ class LinkedIndex:
                 lambda index: index.add(vectors, list(documents), texts, metadatas, times),
             )
             index._name_embedder(self._embedder.name)
-            after = self._places(zip(documents, metadatas, strict=True))
+            after = self._positions(zip(documents, metadatas, strict=True))
             self._link(index, before, {id: after.get(id) for id in documents})
 
     def delete(self, ids: Sequence[str] | None) -> None:
@@ -145,26 +145,26 @@ class LinkedIndex:
             return list(index.recall(cue, k, where=where, **options))
         return _ask_accepted(index, cue, k, where, options)
 
-    def _places(self, memories: Iterable[tuple[str, Metadata]]) -> dict[str, Place]:
-        return {} if self.group_by is None else read_places(memories, self.group_by, self.order_by)
+    def _positions(self, memories: Iterable[tuple[str, Metadata]]) -> dict[str, Place]:
+        return {} if self.group_by is None else read_positions(memories, self.group_by, self.order_by)
 
     def _places_of(self, ids: Iterable[str]) -> dict[str, Place]:
         if self.group_by is None:
             return {}
-        return self._places((record.id, record.metadata) for record in self.get(ids))
+        return self._positions((record.id, record.metadata) for record in self.get(ids))
 
     def _link(
         self, index: PredictiveAssociativeIndex, before: Mapping[str, Place], after: Mapping[str, Place | None]
     ) -> None:
         """Stores the new order of each group in which documents changed; ``after`` has the stored documents."""
         changed = [id for id in {**before, **after} if before.get(id) != after.get(id)]
-        groups = sorted({place[0] for id in changed for place in (before.get(id), after.get(id)) if place})
+        groups = sorted({position[0] for id in changed for position in (before.get(id), after.get(id)) if position})
         if self.group_by is None or not groups:
             return
         members = index.find({self.group_by: {"$in": [json.loads(group) for group in groups]}})
         standing: dict[str, dict[str, Place]] = {group: {} for group in groups}
-        for id, place in self._places((record.id, record.metadata) for record in members).items():
-            standing.setdefault(place[0], {})[id] = place
+        for id, position in self._positions((record.id, record.metadata) for record in members).items():
+            standing.setdefault(position[0], {})[id] = position
         anew = []
         for group in groups:
             name, ids, times = name_of_group(self.group_by, json.loads(group)), *in_order(standing[group])

@@ -112,7 +112,7 @@ class SimilarityOfDocuments:
         records = self._linked.get(hit.id for hit in hits)
         vectors: list[Any] = [record.vector for record in records]  # the function also takes arrays, despite its type
         chosen = maximal_marginal_relevance(np.asarray(vector), vectors, lambda_mult, k)
-        return [to_document(records[place]) for place in chosen]
+        return [to_document(records[position]) for position in chosen]
 
 
 def _read_share(lambda_mult: Any) -> float:

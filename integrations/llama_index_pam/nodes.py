@@ -97,7 +97,7 @@ class NodePosition:
     start: int | None = None
 
 
-def read_place(metadata: Metadata) -> NodePosition:
+def read_position(metadata: Metadata) -> NodePosition:
     """Returns the place of a node, from its stored data."""
     content = json.loads(str(metadata.get("_node_content", "{}")))
     related = content.get("relationships") or {}
@@ -109,22 +109,22 @@ def read_place(metadata: Metadata) -> NodePosition:
 
 
 def read_around(
-    index: PredictiveAssociativeIndex, places: Iterable[tuple[str, NodePosition]]
+    index: PredictiveAssociativeIndex, positions: Iterable[tuple[str, NodePosition]]
 ) -> dict[str, NodePosition]:
     """Returns the places of the given stored nodes, and of all nodes in the same documents or linked as neighbours."""
     around: dict[str, NodePosition] = {}
     seen_documents: set[str] = set()  # documents, and
     looked_up: set[str] = set()  # nodes, each only once
-    found = list(places)
+    found = list(positions)
     ids = {id for id, _ in found}
     while found:
-        documents = {place.document for _, place in found if place.document is not None} - seen_documents
-        ids |= {id for _, place in found for id in (place.previous, place.next) if id is not None}
+        documents = {position.document for _, position in found if position.document is not None} - seen_documents
+        ids |= {id for _, position in found for id in (position.previous, position.next) if id is not None}
         seen_documents, ids = seen_documents | documents, ids - looked_up
         looked_up |= ids
         records = index.find({DOCUMENT_KEY: {"$in": sorted(documents)}}) if documents else []
         records += index.get(sorted(ids - {record.id for record in records}), missing_ok=True) if ids else []
-        found = [(record.id, read_place(record.metadata)) for record in records if record.id not in around]
+        found = [(record.id, read_position(record.metadata)) for record in records if record.id not in around]
         around |= found
         looked_up |= around.keys()
         ids = set()
@@ -152,55 +152,55 @@ def link(
 
 def read_documents(nodes: Iterable[tuple[str, Metadata]]) -> list[Trajectory]:
     """Returns the nodes of each document in order, at least two, by the name of its trajectory."""
-    places = {id: read_place(metadata) for id, metadata in nodes}
+    positions = {id: read_position(metadata) for id, metadata in nodes}
     within = {  # previous and next nodes in another document do not count
         id: NodePosition(
-            place.document,
-            place.previous if _same_document(places, place.previous, place) else None,
-            place.next if _same_document(places, place.next, place) else None,
-            place.start,
+            position.document,
+            position.previous if _same_document(positions, position.previous, position) else None,
+            position.next if _same_document(positions, position.next, position) else None,
+            position.start,
         )
-        for id, place in places.items()
-        if place.document is not None
+        for id, position in positions.items()
+        if position.document is not None
     }
     return [Trajectory(ids=ids, id=name) for name, ids in read_chains(within).items()]
 
 
-def _same_document(places: Mapping[str, NodePosition], id: str | None, place: NodePosition) -> bool:
-    return id is not None and id in places and places[id].document == place.document
+def _same_document(positions: Mapping[str, NodePosition], id: str | None, position: NodePosition) -> bool:
+    return id is not None and id in positions and positions[id].document == position.document
 
 
-def read_chains(places: Mapping[str, NodePosition]) -> dict[str, list[str]]:
+def read_chains(positions: Mapping[str, NodePosition]) -> dict[str, list[str]]:
     """Returns adjacent nodes, at least two, in order, by the name of their trajectory.
 
     The nodes of a document are adjacent, and so are a previous and a next node. Chains are ordered by the start of
-    their first node, or else as in ``places``. A document has the name that ``fit(group_by=...)`` gives it.
+    their first node, or else as in ``positions``. A document has the name that ``fit(group_by=...)`` gives it.
     """
-    after = _successors(places)
-    together = _Groups(places)
+    after = _successors(positions)
+    together = _Groups(positions)
     first_of: dict[str, str] = {}
-    for id, place in places.items():
-        if place.document is not None:
-            together.join(id, first_of.setdefault(place.document, id))
+    for id, position in positions.items():
+        if position.document is not None:
+            together.join(id, first_of.setdefault(position.document, id))
         if id in after:
             together.join(id, after[id])
     chains = {}
     for members in together.groups():
         if len(members) > 1:
-            ids = _in_order(members, places, after)
-            documents = {places[id].document for id in ids}
+            ids = _in_order(members, positions, after)
+            documents = {positions[id].document for id in ids}
             document = documents.pop() if len(documents) == 1 else None
             name = ("chain", ids[0]) if document is None else (DOCUMENT_KEY, document)
             chains[name_of_group(*name)] = ids
     return chains
 
 
-def _successors(places: Mapping[str, NodePosition]) -> dict[str, str]:
+def _successors(positions: Mapping[str, NodePosition]) -> dict[str, str]:
     """Returns the successor of each node: from its own ``next``, or from ``previous`` of the other node."""
     links: list[tuple[str | None, str | None]] = [
-        (id, place.next) for id, place in places.items() if place.next in places
+        (id, position.next) for id, position in positions.items() if position.next in positions
     ]
-    links += [(place.previous, id) for id, place in places.items() if place.previous in places]
+    links += [(position.previous, id) for id, position in positions.items() if position.previous in positions]
     after: dict[str, str] = {}
     taken: set[str] = set()
     for one, other in links:
@@ -210,11 +210,11 @@ def _successors(places: Mapping[str, NodePosition]) -> dict[str, str]:
     return after
 
 
-def _in_order(members: list[str], places: Mapping[str, NodePosition], after: Mapping[str, str]) -> list[str]:
+def _in_order(members: list[str], positions: Mapping[str, NodePosition], after: Mapping[str, str]) -> list[str]:
     followers = {after[id] for id in members if id in after}
 
     def begins(id: str) -> tuple[bool, int]:
-        start = places[id].start
+        start = positions[id].start
         return start is None, start or 0
 
     ordered: dict[str, None] = {}

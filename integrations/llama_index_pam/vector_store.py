@@ -23,7 +23,7 @@ from llama_index_pam.nodes import (
     link,
     read_around,
     read_nodes,
-    read_place,
+    read_position,
     to_metadata,
     to_node,
 )
@@ -256,7 +256,7 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
     def _add(
         self, ids: list[str], vectors: list[list[float]], texts: list[str], metadatas: list[dict[str, Any]]
     ) -> None:
-        new = dict(zip(ids, map(read_place, metadatas), strict=True)) if self.link_nodes else {}
+        new = dict(zip(ids, map(read_position, metadatas), strict=True)) if self.link_nodes else {}
         with self._writing:  # if several threads add the first nodes, only one of them creates the index
             index = self._index
             before = {} if index is None or not new else read_around(index, new.items())
@@ -268,10 +268,10 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
         with self._writing:
             index = self._index
             if index is not None:
-                gone = {record.id: read_place(record.metadata) for record in find(index, node_ids, filters)}
+                gone = {record.id: read_position(record.metadata) for record in find(index, node_ids, filters)}
                 before = read_around(index, gone.items()) if self.link_nodes else {}
                 index.delete(list(gone))
-                link(index, before, {id: place for id, place in before.items() if id not in gone})
+                link(index, before, {id: position for id, position in before.items() if id not in gone})
 
     # ---- questions of LlamaIndex
 

@@ -54,9 +54,9 @@ def _check_cells(index: Any, rows: Int64) -> None:
     if lists.nlist != index.nlist or lists.code_size not in (index.code_size, IN_BLOCKS) or sum(sizes) > index.ntotal:
         raise ValueError("the number of places in the cells differs")
     cells = [faiss.rev_swig_ptr(lists.get_ids(cell), size).copy() for cell, size in enumerate(sizes) if size]
-    places = np.concatenate([np.empty(0, np.int64), *cells])
-    if places.min(initial=0) < 0 or places.max(initial=-1) >= index.ntotal:
+    positions = np.concatenate([np.empty(0, np.int64), *cells])
+    if positions.min(initial=0) < 0 or positions.max(initial=-1) >= index.ntotal:
         raise ValueError("a place is out of range")
-    times = np.bincount(places, minlength=index.ntotal)
+    times = np.bincount(positions, minlength=index.ntotal)
     if (times > 1).any() or (times[rows >= 0] == 0).any():
         raise ValueError("a place is in two cells, or in none")

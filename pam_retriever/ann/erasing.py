@@ -32,11 +32,11 @@ def erase_codes(index: Any, alive: Bools) -> None:
     # a search still passes through a removed place, so it gets the code of a neighbour
     codes, graph = _codes(faiss.downcast_index(index.storage)), index.hnsw
     neighbours, offsets = faiss.vector_to_array(graph.neighbors), faiss.vector_to_array(graph.offsets)
-    for place in dead.tolist():
-        near = neighbours[offsets[place] : offsets[place] + graph.nb_neighbors(0)]
+    for position in dead.tolist():
+        near = neighbours[offsets[position] : offsets[position] + graph.nb_neighbors(0)]
         near = near[near >= 0]
         near = near[alive[near]]
-        codes[place] = codes[near[0]] if len(near) else 0
+        codes[position] = codes[near[0]] if len(near) else 0
 
 
 def _codes(index: Any) -> Any:

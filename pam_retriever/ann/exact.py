@@ -40,12 +40,12 @@ class ExactBackend:
         raise ValueError("brute force needs no graph")
 
     def add(self, rows: Int64, keys: Float32) -> None:
-        kept = ~np.isin(self._rows, rows)
-        self.rebuild(np.concatenate([self._rows[kept], rows]), np.concatenate([self._keys[kept], keys]))
+        mask = ~np.isin(self._rows, rows)
+        self.rebuild(np.concatenate([self._rows[mask], rows]), np.concatenate([self._keys[mask], keys]))
 
     def remove(self, rows: Int64) -> None:
-        kept = ~np.isin(self._rows, rows)
-        self._rows, self._keys = self._rows[kept], self._keys[kept]
+        mask = ~np.isin(self._rows, rows)
+        self._rows, self._keys = self._rows[mask], self._keys[mask]
 
     def reserve_disk(self, count: int) -> None:
         """Does nothing: keys are only in memory."""

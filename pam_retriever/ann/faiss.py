@@ -20,8 +20,8 @@ from pam_retriever.ann.erasing import erase_codes
 from pam_retriever.ann.factory import Choice, choose, read_kind
 from pam_retriever.ann.faiss_indexes import (
     OldKeys,
+    cached_parameters,
     graph_keys,
-    kept_parameters,
     look_up,
     ranked,
     scanned_centres,
@@ -79,14 +79,14 @@ class FaissBackend:
         self.width, self._folder, self._first = width, folder, first
         self.probed: int | None = None
         self._index: Any
-        self._places: IdMap
+        self._positions: IdMap
         self._full: VectorFile | None
         self._centres: Any  # of IVF's cells, for a scan; None if FAISS finds the cells
         self.choice = choose(self._wanted, self._wanted_code, 0, width)
         self._reset(0)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._positions)
 
     def __repr__(self) -> str:
         code = f", {self.choice.code}" if self.choice.code else ""
@@ -106,7 +106,7 @@ class FaissBackend:
 
     @property
     def rows(self) -> Int64:
-        return np.sort(self._places.rows[self._places.stored()])
+        return np.sort(self._positions.rows[self._positions.stored()])
 
     @property
     def description(self) -> str:
@@ -121,7 +121,7 @@ class FaissBackend:
             graph = 4 * self._index.hnsw.neighbors.size() + 8 * self._index.hnsw.offsets.size()
         codes = int(self._index.ntotal) * (self._code_size() + (8 if self.kind == "ivf" else 0))
         centres = (1 if self._centres is None else 2) * 4 * self.choice.cells * self.width
-        return codes + int(graph) + centres + self._places.bytes
+        return codes + int(graph) + centres + self._positions.bytes
 
     def _code_size(self) -> int:
         if self.kind != "hnsw":
@@ -173,24 +173,24 @@ class FaissBackend:
             self._full.reserve_disk(count)
 
     def remove(self, rows: Int64) -> None:
-        places = self._places.of(rows)
-        places = places[places >= 0]
-        if not len(places):
+        positions = self._positions.of(rows)
+        positions = positions[positions >= 0]
+        if not len(positions):
             return
         if self._is_plain:
-            self._index.remove(places)
-            self._places.drop(places)
+            self._index.remove(positions)
+            self._positions.drop(positions)
             return
-        self._places.empty(places)
-        if self._places.dead > DEAD_SHARE * len(self._places.rows):
+        self._positions.empty(positions)
+        if self._positions.dead > DEAD_SHARE * len(self._positions.rows):
             self._rebuild_with(np.empty(0, np.int64), np.empty((0, self.width), np.float32))
 
     def keys(self, rows: Int64) -> Float32:
-        return self._keys_at(self._places.of(rows))
+        return self._keys_at(self._positions.of(rows))
 
     def search(self, queries: Float32, k: int, allowed: Rows | None = None) -> tuple[Float32, Int64]:
         queries = np.ascontiguousarray(queries, np.float32)
-        inside = None if allowed is None else self._places.of(np.asarray(allowed))
+        inside = None if allowed is None else self._positions.of(np.asarray(allowed))
         if inside is not None:
             inside = inside[inside >= 0]
         count = len(self) if inside is None else len(inside)
@@ -206,13 +206,13 @@ class FaissBackend:
     def _scan(self, queries: Float32, k: int, inside: Int64 | None) -> tuple[Float32, Int64]:
         """Returns the ``k`` best of all keys, or of those at the places ``inside``, exactly."""
         if self._is_plain:
-            return scan(queries, self._index.blocks, self._places.rows, k, inside)
+            return scan(queries, self._index.blocks, self._positions.rows, k, inside)
         assert inside is not None
         if self._full is not None:
-            return scan(queries, [self._full.mapped], self._places.rows, k, inside)
+            return scan(queries, [self._full.mapped], self._positions.rows, k, inside)
         if self.kind == "hnsw":
-            return scan(queries, [graph_keys(self._index)], self._places.rows, k, inside)
-        return scan(queries, [self._index.reconstruct_batch(inside)], self._places.rows[inside], k)
+            return scan(queries, [graph_keys(self._index)], self._positions.rows, k, inside)
+        return scan(queries, [self._index.reconstruct_batch(inside)], self._positions.rows[inside], k)
 
     def _among_nearest(self, queries: Float32, k: int, inside: Int64) -> tuple[Float32, Int64]:
         """Returns the ``k`` best at the places ``inside``, by a graph.
@@ -224,7 +224,7 @@ class FaissBackend:
         if wide > max(MOST_NEAREST, SPARE * k):
             return self._scan(queries, k, inside)
         scores, rows = self._nearest(queries, min(wide, len(self)), None)
-        allowed = np.isin(rows, self._places.rows[inside]) & (rows >= 0)
+        allowed = np.isin(rows, self._positions.rows[inside]) & (rows >= 0)
         first = np.argsort(~allowed, axis=1, kind="stable")[:, :k]
         best = np.take_along_axis(scores, first, axis=1), np.take_along_axis(rows, first, axis=1)
         few = np.flatnonzero(allowed.sum(axis=1) < k)
@@ -235,27 +235,29 @@ class FaissBackend:
     def _nearest(self, queries: Float32, k: int, inside: Int64 | None) -> tuple[Float32, Int64]:
         """Returns the ``k`` best by the index. If it finds fewer, the rest is row -1."""
         times, more = CANDIDATES[self.choice.code]
-        candidates = min(times * k + more, len(self._places.rows))
-        scores, places = look_up(self._index, self._centres, queries, candidates, self._parameters(candidates, inside))
+        candidates = min(times * k + more, len(self._positions.rows))
+        scores, positions = look_up(
+            self._index, self._centres, queries, candidates, self._parameters(candidates, inside)
+        )
         if self._full is not None:
-            scores, places = ranked(self._full, queries, places, k)
-        if places[:, -1].min(initial=0) < 0:  # missing results come last
-            found = places >= 0
-            return np.where(found, scores, -np.inf), np.where(found, self._places.rows[places], -1)
-        return scores, self._places.rows[places]
+            scores, positions = ranked(self._full, queries, positions, k)
+        if positions[:, -1].min(initial=0) < 0:  # missing results come last
+            found = positions >= 0
+            return np.where(found, scores, -np.inf), np.where(found, self._positions.rows[positions], -1)
+        return scores, self._positions.rows[positions]
 
     @property
     def _is_plain(self) -> bool:
         """Whether the index is flat and uncompressed. Only this kind is exact and can drop a place."""
         return self.kind == "flat" and not self.choice.code
 
-    def _keys_at(self, places: Int64) -> Float32:
-        keys: Float32 = self._index.reconstruct_batch(places) if self._full is None else self._full[places]
+    def _keys_at(self, positions: Int64) -> Float32:
+        keys: Float32 = self._index.reconstruct_batch(positions) if self._full is None else self._full[positions]
         return keys
 
-    def _mask(self, places: Int64) -> Bools:
-        mask = np.zeros(len(self._places.rows), bool)
-        mask[places] = True
+    def _mask(self, positions: Int64) -> Bools:
+        mask = np.zeros(len(self._positions.rows), bool)
+        mask[positions] = True
         return mask
 
     def _parameters(self, k: int, inside: Int64 | None) -> Any:
@@ -263,13 +265,13 @@ class FaissBackend:
         import faiss
 
         selector = None
-        if inside is not None or self._places.dead:
-            mask = self._places.alive() if inside is None else self._mask(inside)
+        if inside is not None or self._positions.dead:
+            mask = self._positions.alive() if inside is None else self._mask(inside)
             selector = faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))
         if self.kind == "flat":
             return faiss.SearchParameters(sel=selector) if selector is not None else None
         wide = max(HNSW_SEARCH, 2 * k) if self.kind == "hnsw" else self._probed(inside)
-        return kept_parameters(self.kind, wide) if selector is None else search_parameters(self.kind, wide, selector)
+        return cached_parameters(self.kind, wide) if selector is None else search_parameters(self.kind, wide, selector)
 
     def _probed(self, inside: Int64 | None = None) -> int:
         """The number of cells to search. A filter makes it larger, so that the number of compared keys is the same."""
@@ -284,7 +286,7 @@ class FaissBackend:
         if (choice.kind, choice.code) != (self.kind, self.choice.code):
             log.info("%s keys of %s: %s, because %s", f"{size:,}", self.width, choice.factory, choice.reason)
         self.choice, self._trained_for = choice, size
-        self._places = IdMap()
+        self._positions = IdMap()
         self._index = self._new_index()
         self._full = VectorFile(self.width, self._folder) if choice.code else None
         self._centres = None
@@ -306,17 +308,17 @@ class FaissBackend:
 
     @property
     def graph(self) -> Graph | None:
-        return graph_of(self._index, self._places.rows) if self.kind == "hnsw" and self._full is None else None
+        return graph_of(self._index, self._positions.rows) if self.kind == "hnsw" and self._full is None else None
 
     def rebuild_with_graph(self, graph: Graph, rows: Int64, keys: Chunked) -> None:
         self._reset(len(rows))
         if self.kind != "hnsw" or self._full is not None:
             raise ValueError(f"{len(rows):,} keys have no graph")
         put_graph(self._index, graph)
-        self._places, stored = IdMap(graph.rows), graph_keys(self._index)
+        self._positions, stored = IdMap(graph.rows), graph_keys(self._index)
         for chunk in chunks(len(rows)):
-            stored[self._places.of(rows[chunk])] = keys[chunk]
-        erase_codes(self._index, self._places.alive())
+            stored[self._positions.of(rows[chunk])] = keys[chunk]
+        erase_codes(self._index, self._positions.alive())
 
     @property
     def files(self) -> AnnFiles | None:
@@ -331,9 +333,9 @@ class FaissBackend:
     def erase_removed(self) -> None:
         """Overwrites the codes and the full keys of removed rows."""
         assert self._full is not None
-        if self._places.dead:
-            erase_codes(self._index, self._places.alive())
-            self._full.erase(np.flatnonzero(~self._places.alive()))
+        if self._positions.dead:
+            erase_codes(self._index, self._positions.alive())
+            self._full.erase(np.flatnonzero(~self._positions.alive()))
 
     def save(self, folder: Path) -> dict[str, Any]:
         """Writes a compressed index beside the file of its full keys; returns the arguments of ``restore``."""
@@ -342,7 +344,7 @@ class FaissBackend:
         assert self._full is not None
         name = self.name
         faiss.write_index(self._index, str(folder / f"{name}.faiss"))
-        np.save(folder / f"{name}.rows.npy", self._places.rows)
+        np.save(folder / f"{name}.rows.npy", self._positions.rows)
         self._full.keep()
         return {
             "name": name,
@@ -370,7 +372,7 @@ class FaissBackend:
         check_read(index, faiss.index_factory(self.width, choice.factory, faiss.METRIC_INNER_PRODUCT), rows)
         full, checksum = f"{name.replace('ann', 'keys')}.f32", int(saved["keys_checksum"])
         self._full = VectorFile(self.width, folder, full, keys, checksum, read_only)
-        self._index, self._places, self.choice = index, IdMap(rows), choice
+        self._index, self._positions, self.choice = index, IdMap(rows), choice
         self._centres = scanned_centres(index)
         self._trained_for = int(saved["trained_for"])
 
@@ -381,13 +383,13 @@ class FaissBackend:
         self._index.add(keys)
         if self._full is not None:
             self._full.append(keys)
-        self._places.append(rows)
+        self._positions.append(rows)
 
     def _rebuild_with(self, rows: Int64, keys: Float32) -> None:
         """Builds the index again from stored and new keys, without removed keys. Never holds all keys in memory."""
-        stored = self._places.stored()
+        stored = self._positions.stored()
         old = OldKeys(self._index, self._full, stored, keys)
-        self.rebuild(np.concatenate([self._places.rows[stored], rows]), old)
+        self.rebuild(np.concatenate([self._positions.rows[stored], rows]), old)
 
 
 def sample_size(choice: Choice) -> int:

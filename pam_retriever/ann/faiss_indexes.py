@@ -20,7 +20,7 @@ def search_parameters(kind: str, wide: int, selector: Any = None) -> Any:
     return faiss.SearchParametersIVF(sel=selector, nprobe=wide)
 
 
-kept_parameters = lru_cache(search_parameters)  # creating the parameters takes a tenth of a short search
+cached_parameters = lru_cache(search_parameters)  # creating the parameters takes a tenth of a short search
 
 
 def scanned_centres(index: Any) -> Any:
@@ -52,24 +52,24 @@ def graph_keys(index: Any) -> Float32:
 def look_up(index: Any, centres: Any, queries: Float32, k: int, parameters: Any) -> tuple[Float32, Int64]:
     """Returns the scores and places (Q, k) that FAISS finds; ``centres`` from ``scanned_centres``."""
     if centres is None:
-        scores, places = index.search(queries, k, params=parameters)
-        return scores, places
+        scores, positions = index.search(queries, k, params=parameters)
+        return scores, positions
     import faiss
 
     nearness, cells = centres.search(queries, parameters.nprobe)
-    scores, places = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
-    pointers = [faiss.swig_ptr(array) for array in (cells, nearness, scores, places)]
+    scores, positions = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
+    pointers = [faiss.swig_ptr(array) for array in (cells, nearness, scores, positions)]
     index.search_preassigned_c(len(queries), faiss.swig_ptr(queries), k, *pointers, False, parameters)
-    return scores, places
+    return scores, positions
 
 
-def ranked(full: VectorFile, queries: Float32, places: Int64, k: int) -> tuple[Float32, Int64]:
+def ranked(full: VectorFile, queries: Float32, positions: Int64, k: int) -> tuple[Float32, Int64]:
     """Returns the ``k`` best of the candidates (Q, n) by the full keys; -1 after the last."""
     import faiss
 
-    count, candidates = places.shape
+    count, candidates = positions.shape
     scores, found = np.empty((count, k), np.float32), np.empty((count, k), np.int64)
-    pointers = [faiss.swig_ptr(array) for array in (queries, full.mapped, np.ascontiguousarray(places))]
+    pointers = [faiss.swig_ptr(array) for array in (queries, full.mapped, np.ascontiguousarray(positions))]
     sizes = queries.shape[1], count, len(full), candidates, k
     # without an explicit stride FAISS takes a wrong one for a batch (seen with 1.15)
     faiss.knn_inner_products_by_idx(*pointers, *sizes, faiss.swig_ptr(scores), faiss.swig_ptr(found), candidates)
@@ -77,21 +77,21 @@ def ranked(full: VectorFile, queries: Float32, places: Int64, k: int) -> tuple[F
 
 
 class OldKeys:
-    """The keys of an index at ``places``, followed by more keys.
+    """The keys of an index at ``positions``, followed by more keys.
 
     Args:
         index: an index of FAISS with the keys, unless they are in ``full``.
         full: the full keys of a compressed index.
-        places: (n,) the places of the keys.
+        positions: (n,) the places of the keys.
         more: (m, width).
     """
 
-    def __init__(self, index: Any, full: VectorFile | None, places: Int64, more: Float32) -> None:
-        self._index, self._full, self._places, self._more = index, full, places, more
+    def __init__(self, index: Any, full: VectorFile | None, positions: Int64, more: Float32) -> None:
+        self._index, self._full, self._positions, self._more = index, full, positions, more
 
     def __getitem__(self, part: slice) -> Float32:
-        count = len(self._places)
+        count = len(self._positions)
         at = np.arange(count + len(self._more))[part]
-        places = self._places[at[at < count]]
-        old: Float32 = self._index.reconstruct_batch(places) if self._full is None else self._full[places]
+        positions = self._positions[at[at < count]]
+        old: Float32 = self._index.reconstruct_batch(positions) if self._full is None else self._full[positions]
         return np.concatenate([old, self._more[at[at >= count] - count]])

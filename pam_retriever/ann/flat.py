@@ -46,14 +46,14 @@ class FlatKeys:
             block[self.ntotal : count] = part
         self.ntotal = count
 
-    def remove(self, places: Int64) -> None:
-        """Deletes the keys at ``places``; later keys move up."""
-        self._blocks = [np.delete(block, places, axis=0) for block in self.blocks]
+    def remove(self, positions: Int64) -> None:
+        """Deletes the keys at ``positions``; later keys move up."""
+        self._blocks = [np.delete(block, positions, axis=0) for block in self.blocks]
         self.ntotal = len(self._blocks[0])
 
-    def reconstruct_batch(self, places: Int64) -> Float32:
-        """Returns copies of the keys at ``places``."""
+    def reconstruct_batch(self, positions: Int64) -> Float32:
+        """Returns copies of the keys at ``positions``."""
         if len(self._blocks) == 1:
-            keys: Float32 = self._blocks[0][places]
+            keys: Float32 = self._blocks[0][positions]
             return keys
-        return np.concatenate([block[places] for block in self._blocks], axis=1)
+        return np.concatenate([block[positions] for block in self._blocks], axis=1)

@@ -116,7 +116,7 @@ def _check(graph: Graph, starts: Int64) -> None:
         raise ValueError("a search cannot begin at the entry of the graph")
     firsts = np.cumsum(starts[levels]) - starts[levels]
     for level in range(1, int(levels.max())):
-        places = np.flatnonzero(levels > level)
-        found = neighbours[firsts[places][:, None] + np.arange(starts[level], starts[level + 1])]
+        positions = np.flatnonzero(levels > level)
+        found = neighbours[firsts[positions][:, None] + np.arange(starts[level], starts[level + 1])]
         if (levels[found[found >= 0]] <= level).any():
             raise ValueError("a neighbour is not on the level of its edge")

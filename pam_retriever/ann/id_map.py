@@ -23,7 +23,7 @@ class IdMap:
     def __init__(self, rows: Int64 | None = None) -> None:
         self.rows: Int64 = np.empty(0, np.int64) if rows is None else rows
         self.dead = int((self.rows < 0).sum())
-        self._place: Int64  # row - self._first -> place, -1 if not stored
+        self._position: Int64  # row - self._first -> place, -1 if not stored
         self._sorted: Int64 | None  # the rows in order, if their span is too large for a table
         self._first: int
         self._number()
@@ -35,7 +35,7 @@ class IdMap:
     @property
     def bytes(self) -> int:
         """Bytes in memory."""
-        return self.rows.nbytes + self._place.nbytes + (0 if self._sorted is None else self._sorted.nbytes)
+        return self.rows.nbytes + self._position.nbytes + (0 if self._sorted is None else self._sorted.nbytes)
 
     def stored(self) -> Int64:
         """The places that hold a row."""
@@ -47,39 +47,39 @@ class IdMap:
 
     def append(self, rows: Int64) -> None:
         """Adds rows at the next places."""
-        first_place = len(self.rows)
+        first_position = len(self.rows)
         self.rows = np.concatenate([self.rows, rows])
-        if first_place and self._sorted is None and self._is_dense(rows):
-            beyond = int(rows.max()) - self._first + 1 - len(self._place)
+        if first_position and self._sorted is None and self._is_dense(rows):
+            beyond = int(rows.max()) - self._first + 1 - len(self._position)
             if beyond > 0:
-                self._place = np.concatenate([self._place, np.full(beyond, -1, self._place.dtype)])
-            self._place[rows - self._first] = np.arange(first_place, len(self.rows))
+                self._position = np.concatenate([self._position, np.full(beyond, -1, self._position.dtype)])
+            self._position[rows - self._first] = np.arange(first_position, len(self.rows))
         else:
             self._number()
 
-    def empty(self, places: Int64) -> None:
-        """Removes the rows at ``places``, all of which hold one; the others keep their places."""
+    def empty(self, positions: Int64) -> None:
+        """Removes the rows at ``positions``, all of which hold one; the others keep their places."""
         if self._sorted is None:
-            self._place[self.rows[places] - self._first] = -1
-        self.rows[places] = -1
-        self.dead += len(places)
+            self._position[self.rows[positions] - self._first] = -1
+        self.rows[positions] = -1
+        self.dead += len(positions)
 
-    def drop(self, places: Int64) -> None:
-        """Removes the rows at ``places``; later rows move up."""
-        self.rows = np.delete(self.rows, places)
+    def drop(self, positions: Int64) -> None:
+        """Removes the rows at ``positions``; later rows move up."""
+        self.rows = np.delete(self.rows, positions)
         self._number()
 
     def of(self, rows: Int64) -> Int64:
         """Returns the place (n,) of each row, -1 for rows that are not stored."""
         if self._sorted is not None:
             at = np.minimum(np.searchsorted(self._sorted, rows), len(self._sorted) - 1)
-            places = self._place[at]
-            return np.where((self._sorted[at] == rows) & (self.rows[places] == rows), places, -1)
+            positions = self._position[at]
+            return np.where((self._sorted[at] == rows) & (self.rows[positions] == rows), positions, -1)
         offsets = rows - self._first
-        known = (offsets >= 0) & (offsets < len(self._place))
-        places = np.full(len(rows), -1, np.int64)
-        places[known] = self._place[offsets[known]]
-        return places
+        known = (offsets >= 0) & (offsets < len(self._position))
+        positions = np.full(len(rows), -1, np.int64)
+        positions[known] = self._position[offsets[known]]
+        return positions
 
     def _number(self) -> None:
         stored = self.stored()
@@ -87,11 +87,11 @@ class IdMap:
         self._first = int(rows.min()) if len(rows) else 0
         if self._is_dense(rows):
             self._sorted = None
-            self._place = np.full(int(rows.max()) - self._first + 1 if len(rows) else 0, -1, np.int64)
-            self._place[rows - self._first] = stored
+            self._position = np.full(int(rows.max()) - self._first + 1 if len(rows) else 0, -1, np.int64)
+            self._position[rows - self._first] = stored
         else:
             order = np.argsort(rows)
-            self._sorted, self._place = rows[order], stored[order]
+            self._sorted, self._position = rows[order], stored[order]
 
     def _is_dense(self, rows: Int64) -> bool:
         """Whether a table up to the last of ``rows`` is small enough."""

@@ -28,7 +28,7 @@ Part = tuple[Float32, Float32]
 
 
 def scan(
-    queries: Float32, blocks: Sequence[Float32], rows: Int64, k: int, places: Int64 | None = None
+    queries: Float32, blocks: Sequence[Float32], rows: Int64, k: int, positions: Int64 | None = None
 ) -> tuple[Float32, Int64]:
     """Returns the ``k`` largest inner products of each query, best first.
 
@@ -37,19 +37,19 @@ def scan(
         blocks: (n, part of the width) each, the numbers of the keys from the first to the last.
         rows: (n,) the rows of the keys.
         k: number of rows per query, from 1 to the number of keys to search.
-        places: (m,) rising, the keys to search; None for all.
+        positions: (m,) rising, the keys to search; None for all.
 
     Returns:
         Scores and rows, both (Q, k).
     """
-    rows = rows if places is None else rows[places]
+    rows = rows if positions is None else rows[positions]
     if len(queries) <= FEW:
-        return _best(_sums(_parts(queries, blocks), places), rows, k)
+        return _best(_sums(_parts(queries, blocks), positions), rows, k)
     scores, found = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
     step = min(TOGETHER, max(1, LOWER_BOUNDS // k))
     for start in range(0, len(queries), step):
         chunk = slice(start, start + step)
-        scores[chunk], found[chunk] = _best_by_tiles(_parts(queries[chunk], blocks), rows, k, places)
+        scores[chunk], found[chunk] = _best_by_tiles(_parts(queries[chunk], blocks), rows, k, positions)
     return scores, found
 
 
@@ -63,29 +63,29 @@ def _parts(queries: Float32, blocks: Sequence[Float32]) -> list[Part]:
 # ---- few queries: the scores of all keys at once
 
 
-def _sums(parts: list[Part], places: Int64 | None) -> Float32:
+def _sums(parts: list[Part], positions: Int64 | None) -> Float32:
     """Returns inner products (Q, m) with keys in blocks."""
     read = sum(block.nbytes for _, block in parts)
-    sums = _products(*parts[0], places, read)
+    sums = _products(*parts[0], positions, read)
     for part, block in parts[1:]:
-        sums += _products(part, block, places, read)
+        sums += _products(part, block, positions, read)
     return sums
 
 
-def _products(queries: Float32, keys: Float32, places: Int64 | None, read: int) -> Float32:
-    """Returns inner products (Q, m) with the keys at ``places``, None for all, in a scan that reads this many bytes.
+def _products(queries: Float32, keys: Float32, positions: Int64 | None, read: int) -> Float32:
+    """Returns inner products (Q, m) with the keys at ``positions``, None for all, in a scan that reads this many bytes.
 
     Few keys are copied into a buffer that stays in the cache, so that each key is read from memory once. For most of
     the keys, the products with all keys are faster.
     """
-    if places is None:
+    if positions is None:
         return _with_all(queries, keys, read)
-    if len(places) > (MOST_OF_ONE if len(queries) == 1 else MOST) * len(keys):
-        return _with_all(queries, keys, read)[:, places]
-    products = np.empty((len(queries), len(places)), np.float32)
+    if len(positions) > (MOST_OF_ONE if len(queries) == 1 else MOST) * len(keys):
+        return _with_all(queries, keys, read)[:, positions]
+    products = np.empty((len(queries), len(positions)), np.float32)
     gathered = np.empty((max(1, GATHERED // keys.shape[1]), keys.shape[1]), np.float32)
-    for start in range(0, len(places), len(gathered)):
-        at = places[start : start + len(gathered)]
+    for start in range(0, len(positions), len(gathered)):
+        at = positions[start : start + len(gathered)]
         block = np.take(keys, at, axis=0, out=gathered[: len(at)], mode="clip")
         np.matmul(queries, block.T, out=products[:, start : start + len(at)])
     return products
@@ -115,8 +115,8 @@ def few_products(queries: Float32, keys: Float32) -> Float32:
 def _best(scores: Float32, rows: Int64, k: int) -> tuple[Float32, Int64]:
     """Returns the ``k`` best of scores (Q, n)."""
     above = np.flatnonzero(scores >= _bound(scores, k)[:, None])  # one index is faster to find than a pair
-    query, place = np.divmod(above, scores.shape[1])
-    return _sorted(scores[query, place], rows[place], query, len(scores), k)
+    query, position = np.divmod(above, scores.shape[1])
+    return _sorted(scores[query, position], rows[position], query, len(scores), k)
 
 
 def _bound(scores: Float32, k: int) -> Float32:
@@ -132,7 +132,7 @@ def _bound(scores: Float32, k: int) -> Float32:
 # ---- many queries: one tile of keys at a time
 
 
-def _best_by_tiles(parts: list[Part], rows: Int64, k: int, places: Int64 | None) -> tuple[Float32, Int64]:
+def _best_by_tiles(parts: list[Part], rows: Int64, k: int, positions: Int64 | None) -> tuple[Float32, Int64]:
     """Returns the ``k`` best for up to ``TOGETHER`` queries. The scores of a tile are compared while they are cached.
 
     The bound of each query rises from tile to tile: it is the ``k``-th largest maximum of the groups.
@@ -148,18 +148,18 @@ def _best_by_tiles(parts: list[Part], rows: Int64, k: int, places: Int64 | None)
     for start in range(0, len(rows), height):
         at = slice(start, min(start + height, len(rows)))
         size = at.stop - start
-        np.matmul(_tile(parts, at if places is None else places[at], keys[:size]), queries, out=scores[:size])
+        np.matmul(_tile(parts, at if positions is None else positions[at], keys[:size]), queries, out=scores[:size])
         scores[size:] = -np.inf
         maxima = grouped.max(axis=0)
         best = np.partition(np.concatenate([best, maxima]), -k, axis=0)[-k:]
-        place, query = np.nonzero(maxima >= best[0])
-        values = grouped[:, place, query]
+        position, query = np.nonzero(maxima >= best[0])
+        values = grouped[:, position, query]
         member, pair = np.nonzero(values >= best[0][query])
-        found.append((query[pair], start + member * (height // group) + place[pair], values[member, pair]))
-    query, place, value = (np.concatenate(columns) for columns in zip(*found, strict=True))
-    above = (value >= best[0][query]) & (place < len(rows))
-    query, place, value = query[above], place[above], value[above]
-    return _sorted(value, rows[place], query, queries.shape[1], k)
+        found.append((query[pair], start + member * (height // group) + position[pair], values[member, pair]))
+    query, position, value = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    above = (value >= best[0][query]) & (position < len(rows))
+    query, position, value = query[above], position[above], value[above]
+    return _sorted(value, rows[position], query, queries.shape[1], k)
 
 
 def _tile(parts: list[Part], at: slice | Int64, keys: Float32) -> Float32:

@@ -82,10 +82,15 @@ class VectorFile:
         """All keys (capacity, width), read on access; rows after the last key are unused."""
         return self._map
 
-    def __getitem__(self, places: Int64) -> Float32:
-        if hasattr(os, "pread") and places.ndim == 1 and len(places) >= IN_A_ROW and (np.diff(places) == 1).all():
-            return self._read(int(places[0]), len(places))
-        keys: Float32 = self._map[places]
+    def __getitem__(self, positions: Int64) -> Float32:
+        if (
+            hasattr(os, "pread")
+            and positions.ndim == 1
+            and len(positions) >= IN_A_ROW
+            and (np.diff(positions) == 1).all()
+        ):
+            return self._read(int(positions[0]), len(positions))
+        keys: Float32 = self._map[positions]
         return keys
 
     def _read(self, first: int, count: int) -> Float32:
@@ -114,16 +119,16 @@ class VectorFile:
         self._count += len(keys)
         self.checksum = zlib.crc32(block, self.checksum)
 
-    def erase(self, places: Int64) -> None:
-        """Overwrites the keys at ``places`` by zeros, which are on the disk on return.
+    def erase(self, positions: Int64) -> None:
+        """Overwrites the keys at ``positions`` by zeros, which are on the disk on return.
 
         Raises:
             StorageError: the disk cannot be written.
         """
         zeros = bytes(4 * self._width)
         with self._explained(0):
-            for place in places.tolist():
-                self._file.seek(4 * self._width * place)
+            for position in positions.tolist():
+                self._file.seek(4 * self._width * position)
                 self._file.write(zeros)
             self._file.flush()
             os.fsync(self._file.fileno())

@@ -19,13 +19,13 @@ KINDS = {bool: "true or false", int: "number", float: "number", str: "text", lis
 
 def describe(index: PredictiveAssociativeIndex, sessions: bool = True) -> Iterator[str]:
     """Returns lines about the last fit and the metadata fields; with ``sessions`` also about the sessions."""
-    yield from _learnt(index)
+    yield from _training(index)
     if sessions:
         yield from _sessions(index)
     yield from _fields(index)
 
 
-def _learnt(index: PredictiveAssociativeIndex) -> Iterator[str]:
+def _training(index: PredictiveAssociativeIndex) -> Iterator[str]:
     yield f"embedder: {index.embedder_name or 'none: it was given vectors'}"
     requests = index.overview().requests
     associations = "associations of its sessions" if index.is_fitted else "nothing yet: no fit"

@@ -29,10 +29,10 @@ class Bar(NamedTuple):
 
 def draw(index: PredictiveAssociativeIndex) -> None:
     """Prints bars to standard output: with colours if rich is installed, else as plain characters."""
-    held = index.trajectories(limit=MEASURED)
-    groups = [("sizes", sizes(index)), ("the first sessions", sessions(held[:SHOWN]))]
-    of = "sessions" if len(held) < MEASURED else f"the first {MEASURED:,} sessions"
-    groups.append((f"how long {of} are", lengths(held)))
+    records = index.trajectories(limit=MEASURED)
+    groups = [("sizes", sizes(index)), ("the first sessions", sessions(records[:SHOWN]))]
+    of = "sessions" if len(records) < MEASURED else f"the first {MEASURED:,} sessions"
+    groups.append((f"how long {of} are", lengths(records)))
     drawn = [(title, bars) for title, bars in groups if bars]
     if find_spec("rich") is None:
         print("\n".join(plain(drawn, shutil.get_terminal_size().columns)))
@@ -50,54 +50,58 @@ def draw(index: PredictiveAssociativeIndex) -> None:
         table.add_column(justify="right")
         table.add_column(style="cyan", no_wrap=True)
         table.add_column(style="dim", no_wrap=True, max_width=NOTE)
-        room = max(10, console.width - NAME - NUMBER - NOTE - 8)
+        width = max(10, console.width - NAME - NUMBER - NOTE - 8)
         for bar in bars:
-            table.add_row(Text(bar.name), f"{bar.value:,}", Text("█" * _filled(bar, room)), Text(bar.note))
+            table.add_row(Text(bar.name), f"{bar.value:,}", Text("█" * _filled(bar, width)), Text(bar.note))
         console.print(table)
 
 
 def plain(groups: Sequence[tuple[str, Sequence[Bar]]], wide: int) -> Iterator[str]:
     """Returns groups of bars as lines in ASCII."""
-    room = max(10, wide - NAME - NUMBER - NOTE - 6)
+    width = max(10, wide - NAME - NUMBER - NOTE - 6)
     for title, bars in groups:
         yield f"{title}:"
         for name, value, whole, note in bars:
             short = name if len(name) <= NAME else f"{name[: NAME - 3]}..."
-            filled = "#" * _filled(Bar(name, value, whole), room)
-            yield f"  {short:{NAME}}{value:>{NUMBER},}  {filled:{room}}  {note}".rstrip()
+            filled = "#" * _filled(Bar(name, value, whole), width)
+            yield f"  {short:{NAME}}{value:>{NUMBER},}  {filled:{width}}  {note}".rstrip()
 
 
 def sizes(index: PredictiveAssociativeIndex) -> list[Bar]:
     """Returns bars of the sizes of the index, and of the learnt parts."""
-    held = index.overview()
-    learnt = index.last_fit()
-    new = max(0, held.requests - (0 if learnt is None else learnt.requests))
+    overview = index.overview()
+    last_fit = index.last_fit()
+    new = max(0, overview.requests - (0 if last_fit is None else last_fit.requests))
     return [
-        Bar("memories", held.memories, held.memories, f"{held.dim} numbers each"),
-        Bar("of them experienced", held.experienced, held.memories),
-        Bar("sessions", held.trajectories, held.trajectories),
-        Bar("of them not learnt yet", held.new_trajectories, held.trajectories),
-        Bar("past requests", held.requests, held.requests),
-        Bar("of them not learnt yet", new, held.requests),
+        Bar("memories", overview.memories, overview.memories, f"{overview.dim} numbers each"),
+        Bar("of them experienced", overview.experienced, overview.memories),
+        Bar("sessions", overview.trajectories, overview.trajectories),
+        Bar("of them not learnt yet", overview.new_trajectories, overview.trajectories),
+        Bar("past requests", overview.requests, overview.requests),
+        Bar("of them not learnt yet", new, overview.requests),
     ]
 
 
-def sessions(held: Sequence[TrajectoryRecord]) -> list[Bar]:
+def sessions(records: Sequence[TrajectoryRecord]) -> list[Bar]:
     """Returns a bar per session, by number of steps, with its first and last time."""
-    longest = max((one.length for one in held), default=0)
-    return [Bar(safe(one.id), one.length, longest, _span(one)) for one in held]
+    longest = max((one.length for one in records), default=0)
+    return [Bar(safe(one.id), one.length, longest, _span(one)) for one in records]
 
 
-def lengths(held: Sequence[TrajectoryRecord]) -> list[Bar]:
+def lengths(records: Sequence[TrajectoryRecord]) -> list[Bar]:
     """Returns bars of the numbers of sessions by length, in groups that double in length; none for few sessions."""
-    if len(held) <= SHOWN:
+    if len(records) <= SHOWN:
         return []
     counted: dict[int, int] = {}
-    for one in held:
+    for one in records:
         power = max(one.length, 1).bit_length() - 1
         counted[power] = counted.get(power, 0) + 1
     return [
-        Bar("1 step" if power == 0 else f"{2**power} to {2 ** (power + 1) - 1} steps", counted.get(power, 0), len(held))
+        Bar(
+            "1 step" if power == 0 else f"{2**power} to {2 ** (power + 1) - 1} steps",
+            counted.get(power, 0),
+            len(records),
+        )
         for power in range(min(counted), max(counted) + 1)
     ]
 
@@ -113,6 +117,6 @@ def _as_date(time: float) -> str:
     return datetime.fromtimestamp(time, timezone.utc).isoformat(sep=" ", timespec="minutes")[:16]
 
 
-def _filled(bar: Bar, room: int) -> int:
+def _filled(bar: Bar, width: int) -> int:
     """Returns the number of filled characters of a bar: at least one for a positive number."""
-    return min(room, max(round(room * bar.value / max(bar.whole, 1)), int(bar.value > 0)))
+    return min(width, max(round(width * bar.value / max(bar.whole, 1)), int(bar.value > 0)))

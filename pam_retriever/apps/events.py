@@ -72,10 +72,10 @@ class EventWriter:
     def _add(self, batch: Events) -> None:
         """Stores events."""
         stored = {record.id: record for record in self._index.get(batch.ids, missing_ok=True)}
-        places = [at for at in range(len(batch)) if _is_news(batch, at, stored.get(batch.ids[at]))]
-        self.same += len(batch) - len(places)
-        if places:
-            events = batch.of(places)
+        positions = [at for at in range(len(batch)) if _is_news(batch, at, stored.get(batch.ids[at]))]
+        self.same += len(batch) - len(positions)
+        if positions:
+            events = batch.of(positions)
             times = [read_date(one[self._time]) for one in events.metadatas] if self._contents.dated else None
             self._index.add(events.checked_vectors(), events.ids, events.texts, events.metadatas, times)
             self.changed += sum(id in stored for id in events.ids)

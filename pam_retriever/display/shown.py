@@ -71,7 +71,7 @@ class ShownReport:
     def _repr_html_(self) -> str:
         report = cast("FitReport", self)
         losses = report.losses
-        learnt = facts(
+        summary = facts(
             [
                 ("memories", f"{report.memories:,}"),
                 ("trajectories", f"{report.trajectories:,}"),
@@ -91,7 +91,7 @@ class ShownReport:
             [text_of(worth.kind), text_of(worth.source), str(worth.recall), str(worth.questions)] for worth in worths
         )
         held = table(["question", "source", "R@10 [95 % interval]", "held out"], rows) if worths else ""
-        return learnt + line_chart(losses, "mean loss of each pass") + held
+        return summary + line_chart(losses, "mean loss of each pass") + held
 
 
 class ShownImagination:

@@ -68,10 +68,10 @@ class TextModel:
     def _load(self) -> SentenceTransformer:
         from sentence_transformers import SentenceTransformer
 
-        place, local = _place(self._name)
+        position, local = _position(self._name)
         try:
             with _without_bars() if local else nullcontext():  # a download shows a progress bar
-                return SentenceTransformer(place, local_files_only=local)
+                return SentenceTransformer(position, local_files_only=local)
         except (OSError, ValueError) as error:
             raise EmbedderUnavailable(
                 f"The model {self._name!r} cannot be loaded ({str(error).splitlines()[0]}).",
@@ -112,7 +112,7 @@ def is_local(name: str) -> bool:
         return False
 
 
-def _place(name: str) -> tuple[str, bool]:
+def _position(name: str) -> tuple[str, bool]:
     """Returns the folder or the name of a model, and whether all its files are on this machine.
 
     Raises:

@@ -107,7 +107,7 @@ class LocalCopy:
         for kind, tables in KINDS.items():
             for table, columns in tables.items() if kind not in ("memories", "settings") else ():
                 database.connection.run_many(
-                    f"INSERT INTO {table} ({columns}) VALUES ({_places(columns)})",
+                    f"INSERT INTO {table} ({columns}) VALUES ({_placeholders(columns)})",
                     self._sql.fetch(f"SELECT {columns} FROM {table}"),
                 )
         for key, value in self._copy.settings.all().items():
@@ -160,7 +160,7 @@ class LocalCopy:
                 )
             for table, columns in tables.items():
                 self._sql.run_many(
-                    f"INSERT OR REPLACE INTO {table} ({columns}) VALUES ({_places(columns)})",
+                    f"INSERT OR REPLACE INTO {table} ({columns}) VALUES ({_placeholders(columns)})",
                     [list(map(_from_plain, row)) for _, data in own for row in data.get(table, ())],
                 )
             if kind == "names":
@@ -220,7 +220,7 @@ class LocalCopy:
         )
 
 
-def _places(columns: str) -> str:
+def _placeholders(columns: str) -> str:
     return ", ".join("?" * len(columns.split(",")))
 
 

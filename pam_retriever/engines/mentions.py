@@ -51,7 +51,7 @@ class EngineMentions(SQLiteMentions):
         terms = sorted({term for term, *_ in self._count_words([0], [phrase], ["{}"])}, key=len, reverse=True)
         found, common = None, np.empty(0, np.int64)
         for term in terms:
-            rows, _ = self._memories.places(term, "text", COMMON)
+            rows, _ = self._memories.positions(term, "text", COMMON)
             if len(rows) == COMMON:
                 common = rows
                 continue

@@ -21,7 +21,7 @@ from pam_retriever.store.faults import closed_error
 from pam_retriever.store.growth import settle_growth
 from pam_retriever.store.kinds import repeated
 from pam_retriever.store.manifest import new_manifest
-from pam_retriever.store.model_metadata import FORGOTTEN, read_learnt, read_model, write_model
+from pam_retriever.store.model_metadata import FORGOTTEN, read_model, read_window_and_calibration, write_model
 from pam_retriever.store.readwrite import FollowingLock
 from pam_retriever.store.rebuild import Rebuild, TrainedModel
 from pam_retriever.store.view import FIRST_WINDOW, View
@@ -94,7 +94,7 @@ class EngineStore(Store):
 
     @property
     def location(self) -> str:
-        return f"in {self._database.place}"
+        return f"in {self._database.location}"
 
     @property
     def observed(self) -> None:
@@ -152,7 +152,7 @@ class EngineStore(Store):
         if model is None or packed is None:
             return
         predictor = weights.unpack_predictor(packed, model, self.dim, self.location)
-        window, calibration = read_learnt(model)
+        window, calibration = read_window_and_calibration(model)
         self._use_model(predictor, calibration, window, state.generation)
 
     def again(self, call: Callable[[], T]) -> T:
@@ -211,12 +211,12 @@ class EngineStore(Store):
         assert self.associative is not None
         return self.associative.keys(rows)[:, 2 * self.dim :]
 
-    def begin_rebuild(self, learnt_to: int) -> Rebuild:
-        return EngineRebuild(self, self._database, learnt_to)
+    def begin_rebuild(self, last_trained: int) -> Rebuild:
+        return EngineRebuild(self, self._database, last_trained)
 
-    def use_model(self, learnt: TrainedModel, generation: int) -> None:
+    def use_model(self, trained: TrainedModel, generation: int) -> None:
         """Switches to the result of a training and to a generation of keys."""
-        self._use_model(learnt.predictor, learnt.calibration, learnt.window, generation)
+        self._use_model(trained.predictor, trained.calibration, trained.window, generation)
 
     def _use_model(
         self, predictor: PredictorWeights, calibration: Calibration | None, window: int, generation: int
@@ -238,47 +238,47 @@ class EngineRebuild:
     Args:
         store: the store whose keys are replaced.
         database: the database of the store.
-        learnt_to: the highest number of a trajectory that the training saw.
+        last_trained: the highest number of a trajectory that the training saw.
     """
 
-    def __init__(self, store: EngineStore, database: EngineDatabase, learnt_to: int) -> None:
-        self._store, self._database, self._learnt_to = store, database, learnt_to
+    def __init__(self, store: EngineStore, database: EngineDatabase, last_trained: int) -> None:
+        self._store, self._database, self._last_trained = store, database, last_trained
         self.rows, self._vectors = database.memories.all_vectors(store.dim)
         self._version = database.state.version
         self.changed: set[int] = set()  # the engine records changes itself, by version
         self._made: Generation | None = None
 
-    def prepare(self, learnt: TrainedModel) -> None:
+    def prepare(self, trained: TrainedModel) -> None:
         def make() -> None:
             self._drop()
-            self._made = self._database.begin_generation(self._store.dim + learnt.predictor.config.width)
-            self._made.fill(self.rows, self._vectors, learnt.associate)
+            self._made = self._database.begin_generation(self._store.dim + trained.predictor.config.width)
+            self._made.fill(self.rows, self._vectors, trained.associate)
 
         self._store.again(make)
 
-    def help_prepare(self, learnt: TrainedModel) -> None:
+    def help_prepare(self, trained: TrainedModel) -> None:
         """Does nothing: the first process computes all keys, and the next call reads them."""
 
-    def commit(self, learnt: TrainedModel, episodes: list[Episode]) -> None:
+    def commit(self, trained: TrainedModel, episodes: list[Episode]) -> None:
         store, database, made = self._store, self._database, self._made
         assert made is not None, "prepare comes first"
-        model, packed = weights.pack_predictor(learnt.predictor)
+        model, packed = weights.pack_predictor(trained.predictor)
 
         def take_over() -> list[WrittenTrajectory]:
             with database.transaction():
                 last, forgotten = database.trajectories.last_number(), database.settings.get(FORGOTTEN)
                 made.switch()
-                made.catch_up(self._version, learnt.associate)
-                _, written = write_trajectories(database, episodes, learnt.associate_new)
-                settle_growth(database, learnt.ends)
-                learnt_to = database.trajectories.last_number() if last == self._learnt_to else self._learnt_to
-                write_model(database.settings, model, learnt, learnt_to, forgotten)
+                made.catch_up(self._version, trained.associate)
+                _, written = write_trajectories(database, episodes, trained.associate_new)
+                settle_growth(database, trained.ends)
+                last_trained = database.trajectories.last_number() if last == self._last_trained else self._last_trained
+                write_model(database.settings, model, trained, last_trained, forgotten)
                 database.settings.set_weights("predictor", packed)
             return written
 
         written = store.again(take_over)
         link(store.links, written)
-        store.use_model(learnt, made.number)
+        store.use_model(trained, made.number)
 
     def end(self) -> None:
         """Releases the generation, whether it was committed or not."""

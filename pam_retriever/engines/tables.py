@@ -21,10 +21,10 @@ class Calls(Protocol):
     """The calls to one index in an engine.
 
     Attributes:
-        place: a description of the location, without a password.
+        location: a description of the location, without a password.
     """
 
-    place: str
+    location: str
 
     @property
     def state(self) -> State:
@@ -50,7 +50,7 @@ class EngineDatabase(ABC):
         dim: length of the vectors.
 
     Attributes:
-        place: a description of the location, without a password.
+        location: a description of the location, without a password.
         local_copy: feedback, times and mentions.
         began: called at the start of a transaction, with its new state.
         committed: called after the end of a transaction.
@@ -68,7 +68,7 @@ class EngineDatabase(ABC):
         similar: AnnIndex,
         dim: int,
     ) -> None:
-        self._calls, self.place, self.dim, self.similar = calls, calls.place, dim, similar
+        self._calls, self.location, self.dim, self.similar = calls, calls.location, dim, similar
         self.memories, self.trajectories, self.settings = memories, trajectories, settings
         self.local_copy = memories.local_copy = LocalCopy(documents, memories)
         self.feedback, self.times = self.local_copy.feedback, self.local_copy.times

@@ -231,25 +231,25 @@ class CooccurrenceGraph:
             latest: largest number per row; the last stored ones are taken.
         """
         owner, at = self._occurrences(rows)
-        kept = np.searchsorted(owner, owner, side="right") - np.arange(len(owner)) <= latest
-        return owner[kept], at[kept]
+        mask = np.searchsorted(owner, owner, side="right") - np.arange(len(owner)) <= latest
+        return owner[mask], at[mask]
 
     def beside(self, at: Int64, reach: int) -> Int64:
         """Returns the memories (n, 2 reach) within ``reach`` positions before and after each of the steps ``at`` (n,).
 
         The step itself is left out. -1 outside the trajectory, and for a deleted memory.
         """
-        place = self._around(at, reach)
-        offset = self._position[place] - self._position[at][:, None]
-        same = (place >= 0) & (self._trajectory[place] == self._trajectory[at][:, None])
-        there = same & (np.abs(offset) <= reach) & (self._rows[place] >= 0)
-        found = np.full(place.shape, -1, np.int64)
+        neighbour = self._around(at, reach)
+        offset = self._position[neighbour] - self._position[at][:, None]
+        same = (neighbour >= 0) & (self._trajectory[neighbour] == self._trajectory[at][:, None])
+        there = same & (np.abs(offset) <= reach) & (self._rows[neighbour] >= 0)
+        found = np.full(neighbour.shape, -1, np.int64)
         step, _ = np.nonzero(there)
         later = offset[there]
-        found[step, np.where(later < 0, later + reach, later + reach - 1)] = self._rows[place[there]]
+        found[step, np.where(later < 0, later + reach, later + reach - 1)] = self._rows[neighbour[there]]
         return found
 
-    def places(self, at: Int64) -> tuple[Int64, Int64]:
+    def positions(self, at: Int64) -> tuple[Int64, Int64]:
         """Returns the trajectories of steps (n,), and their positions in them."""
         return self._trajectory[at], self._position[at]
 
@@ -277,19 +277,19 @@ class CooccurrenceGraph:
         self, owner: Int64, at: Int64, window: int, direction: Direction | None
     ) -> tuple[Int64, Int64, Int64, tuple[Float32, Float32]]:
         """Returns every meeting in the window of the steps ``at``: owner, linked memory, offset and both saliences."""
-        place = self._around(at, window)  # (occurrences, 2 tau)
-        inside = place >= 0
-        offset = self._position[place] - self._position[at][:, None]
+        neighbour = self._around(at, window)  # (occurrences, 2 tau)
+        inside = neighbour >= 0
+        offset = self._position[neighbour] - self._position[at][:, None]
         met = (
             inside
-            & (self._trajectory[place] == self._trajectory[at][:, None])
+            & (self._trajectory[neighbour] == self._trajectory[at][:, None])
             & (np.abs(offset) <= window)
-            & (self._rows[place] >= 0)
-            & (self._rows[place] != self._rows[at][:, None])
+            & (self._rows[neighbour] >= 0)
+            & (self._rows[neighbour] != self._rows[at][:, None])
         )
         if direction is not None:
             met &= offset > 0 if direction == "after" else offset < 0
-        step, other = np.nonzero(met)[0], place[met]
+        step, other = np.nonzero(met)[0], neighbour[met]
         salience = self._salience[at[step]], self._salience[other]
         return owner[step], self._rows[other], offset[met], salience
 
@@ -297,13 +297,13 @@ class CooccurrenceGraph:
         """Returns the steps before and after each (occurrences, 2 tau), in the arrays or in its chain; -1 for none."""
         if self._chain is not None:
             return self._chain.around(at, window)
-        place = at[:, None] + np.concatenate([np.arange(-window, 0), np.arange(1, window + 1)])
-        return np.where((place >= 0) & (place < len(self._rows)), place, -1)
+        neighbour = at[:, None] + np.concatenate([np.arange(-window, 0), np.arange(1, window + 1)])
+        return np.where((neighbour >= 0) & (neighbour < len(self._rows)), neighbour, -1)
 
-    def _empty(self, places: Bools) -> None:
-        self._count(self._rows[places], -1)
-        self._rows[places] = -1
-        self._removed += int(np.count_nonzero(places))
+    def _empty(self, positions: Bools) -> None:
+        self._count(self._rows[positions], -1)
+        self._rows[positions] = -1
+        self._removed += int(np.count_nonzero(positions))
 
     def _count(self, rows: Int64, change: int) -> None:
         rows = rows[rows >= 0]
@@ -318,15 +318,15 @@ class CooccurrenceGraph:
     def _occurrences(self, rows: Int64) -> tuple[Int64, Int64]:
         """Returns the steps of each of ``rows``, in the order of the database: an index into ``rows``, and the step."""
         owners: list[Int64] = []
-        places: list[Int64] = []
+        positions: list[Int64] = []
         for ordered, order in ((self._sorted, self._order), (self._tail_sorted, self._tail_order)):
             if owners and not len(ordered):  # mostly there is no tail
                 break
             start = np.searchsorted(ordered, rows, side="left")
             count = np.searchsorted(ordered, rows, side="right") - start
             owners.append(np.repeat(np.arange(len(rows)), count))
-            places.append(order[concatenated(start, count)])
-        owner, at = (each[0] if len(each) == 1 else np.concatenate(each) for each in (owners, places))
+            positions.append(order[concatenated(start, count)])
+        owner, at = (each[0] if len(each) == 1 else np.concatenate(each) for each in (owners, positions))
         known = (self._rows[at] == rows[owner]) & (rows[owner] >= 0)  # a row may be removed after the sort
         owner, at = owner[known], at[known]
         if self._chain is None and len(owners) == 1:

@@ -61,10 +61,10 @@ class Events:
         """The vectors (n, dim); None if there are only texts."""
         return None if self.vectors[0] is None else check_vectors(self.vectors, len(self.vectors[0]), "the events")
 
-    def of(self, places: list[int]) -> Events:
+    def of(self, positions: list[int]) -> Events:
         """Returns the events at these positions."""
         chosen = Events()
-        for at in places:
+        for at in positions:
             chosen.ids.append(self.ids[at])
             chosen.texts.append(self.texts[at])
             chosen.vectors.append(self.vectors[at])
@@ -81,10 +81,10 @@ class Requests(Events):
     unused: list[list[str]] = field(default_factory=list)
     times: list[float | datetime | None] = field(default_factory=list)
 
-    def of(self, places: list[int]) -> Requests:
+    def of(self, positions: list[int]) -> Requests:
         """Returns the requests at these positions."""
-        chosen = Requests(**vars(super().of(places)))
-        for at in places:
+        chosen = Requests(**vars(super().of(positions)))
+        for at in positions:
             chosen.used.append(self.used[at])
             chosen.unused.append(self.unused[at])
             chosen.times.append(self.times[at])
@@ -138,10 +138,10 @@ class EventLog:
 
     def __enter__(self) -> EventLog:
         if self._path == STANDARD_INPUT:
-            self._file = _kept(sys.stdin.buffer)
+            self._file = _to_temporary_file(sys.stdin.buffer)
         elif self._path.exists() and not self._path.is_file() and not self._path.is_dir():
             with self._path.open("rb") as pipe:  # a pipe can be read only once
-                self._file = _kept(pipe)
+                self._file = _to_temporary_file(pipe)
         else:
             self._file = self._path.open("rb")
         return self
@@ -226,7 +226,7 @@ class EventLog:
         return others
 
 
-def _kept(stream: IO[bytes]) -> IO[bytes]:
+def _to_temporary_file(stream: IO[bytes]) -> IO[bytes]:
     """Copies a stream to a temporary file that can be read again."""
     file = TemporaryFile()  # noqa: SIM115 - the caller closes it
     shutil.copyfileobj(stream, file)

@@ -24,7 +24,7 @@ MOST_POINTS = 100_000
 COLOURS = 10  # number of values of a field that get a separate colour
 SHADES = 256  # number of shades for a field with an order
 NONE = -1  # the group of a point without a value
-KEPT = 4  # pictures in the cache
+CACHE_SIZE = 4  # pictures in the cache
 
 
 def neighbourhood(index: pam.PredictiveAssociativeIndex, question: Mapping[str, Any]) -> Plain:
@@ -62,9 +62,13 @@ def neighbourhood(index: pam.PredictiveAssociativeIndex, question: Mapping[str, 
                 edges.setdefault(_pair(at, hit.id), _edge(at, hit))
         frontier = reached
     records = {record.id: record for record in index.get([one for one in nodes if one], missing_ok=True)}
-    kept = [one for one in nodes if one in records]
-    places = dict(zip(kept, _places(np.stack([records[one].vector for one in kept])), strict=True)) if kept else {}
-    drawn = [{**memory(records[one], 300), "hop": nodes[one], "at": places[one]} for one in kept]
+    stored_nodes = [one for one in nodes if one in records]
+    positions = (
+        dict(zip(stored_nodes, _positions(np.stack([records[one].vector for one in stored_nodes])), strict=True))
+        if stored_nodes
+        else {}
+    )
+    drawn = [{**memory(records[one], 300), "hop": nodes[one], "at": positions[one]} for one in stored_nodes]
     if text is not None:
         drawn.insert(0, {"id": "", "name": text[:120], "text": text[:300], "hop": 0, "at": [0.0, 0.0], "metadata": {}})
     return {"nodes": drawn, "edges": list(edges.values())}
@@ -80,7 +84,7 @@ def _edge(at: str, hit: Hit) -> Plain:
     return {"from": at, "to": hit.id, **both}
 
 
-def _places(vectors: Float32) -> list[list[float]]:
+def _positions(vectors: Float32) -> list[list[float]]:
     """Returns positions (n, 2) from -1 to 1: the first two principal components of the vectors (n, d)."""
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     centred = unit - unit.mean(axis=0)
@@ -97,7 +101,7 @@ class Maps:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: dict[str | None, tuple[tuple[int, int, str], pam.Projection]] = {}
+        self._cache: dict[str | None, tuple[tuple[int, int, str], pam.Projection]] = {}
 
     def drawn(
         self, index: pam.PredictiveAssociativeIndex, by: str | None, refreshed: int, method: Method = "pca"
@@ -131,21 +135,25 @@ class Maps:
             UnknownId: there is no such point.
         """
         with self._lock:
-            kept = self._kept.get(by)
-        if kept is None or at >= len(kept[1].ids):
+            stored_nodes = self._cache.get(by)
+        if stored_nodes is None or at >= len(stored_nodes[1].ids):
             raise UnknownId(f"Got point {at}.", "one of the picture", "Draw it again.")
-        return memory(index.get([kept[1].ids[at]])[0], 300)
+        return memory(index.get([stored_nodes[1].ids[at]])[0], 300)
 
     def _picture(
         self, index: pam.PredictiveAssociativeIndex, by: str | None, refreshed: int, method: Method
     ) -> pam.Projection:
         state = (refreshed, len(index), method)
         with self._lock:
-            kept = self._kept.pop(by, None)
-            picture = kept[1] if kept is not None and kept[0] == state else index.project(MOST_POINTS, method, by=by)
-            self._kept[by] = state, picture  # moves it to the end: the least recently used comes first
-            for old in list(self._kept)[:-KEPT]:
-                del self._kept[old]
+            stored_nodes = self._cache.pop(by, None)
+            picture = (
+                stored_nodes[1]
+                if stored_nodes is not None and stored_nodes[0] == state
+                else index.project(MOST_POINTS, method, by=by)
+            )
+            self._cache[by] = state, picture  # moves it to the end: the least recently used comes first
+            for old in list(self._cache)[:-CACHE_SIZE]:
+                del self._cache[old]
         return picture
 
 
@@ -161,15 +169,15 @@ def _coloured(picture: pam.Projection, by: str | None) -> tuple[Int64, Plain]:
         return _shaded(values, sorted(set(numbers)))
     counted = Counter(_as_text(value) for value in values if value is not None)
     named = [value for value, _ in counted.most_common(COLOURS)]
-    place = {value: at for at, value in enumerate(named)}
-    groups = [NONE if value is None else place.get(_as_text(value), len(named)) for value in values]
+    position = {value: at for at, value in enumerate(named)}
+    groups = [NONE if value is None else position.get(_as_text(value), len(named)) for value in values]
     others = len(counted) - len(named)
     return np.array(groups, np.int64), {"kind": "values", "values": [value[:60] for value in named], "others": others}
 
 
 def _shaded(values: Sequence[object], ordered: list[float]) -> tuple[Int64, Plain]:
-    place = {value: at * (SHADES - 1) // max(len(ordered) - 1, 1) for at, value in enumerate(ordered)}
-    groups = [place[value] if isinstance(value, int | float) else NONE for value in values]
+    position = {value: at * (SHADES - 1) // max(len(ordered) - 1, 1) for at, value in enumerate(ordered)}
+    groups = [position[value] if isinstance(value, int | float) else NONE for value in values]
     return np.array(groups, np.int64), {"kind": "order", "from": _as_text(ordered[0]), "to": _as_text(ordered[-1])}
 
 

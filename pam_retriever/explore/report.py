@@ -90,7 +90,7 @@ def _why(hit: Mapping[str, Any]) -> str:
 
 def _graph(near: Mapping[str, Any]) -> str:
     """Draws nodes by similarity, and exact and predicted edges."""
-    places = {
+    positions = {
         node["id"]: (
             WIDTH / 2 + node["at"][0] * (WIDTH / 2 - MARGIN),
             HEIGHT / 2 + node["at"][1] * (HEIGHT / 2 - MARGIN / 2),
@@ -99,12 +99,12 @@ def _graph(near: Mapping[str, Any]) -> str:
     }
     lines = "".join(
         '<line class="{}" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>'.format(
-            "exact" if edge["exact"] else "predicted", *places[edge["from"]], *places[edge["to"]]
+            "exact" if edge["exact"] else "predicted", *positions[edge["from"]], *positions[edge["to"]]
         )
         for edge in near["edges"]
-        if edge["from"] in places and edge["to"] in places
+        if edge["from"] in positions and edge["to"] in positions
     )
-    dots = "".join(_node(node, *places[node["id"]]) for node in near["nodes"])
+    dots = "".join(_node(node, *positions[node["id"]]) for node in near["nodes"])
     frame = f'class="graph" role="img" aria-label="Neighbourhood" viewBox="0 0 {WIDTH} {HEIGHT}"'
     label = "Lines: experienced together; dashed: predicted."
     return f"<figure><svg {frame}>{lines}{dots}</svg><figcaption>{label}</figcaption></figure>"

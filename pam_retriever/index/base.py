@@ -58,7 +58,7 @@ class IndexBase:
         self._lock, self._learning = store.lock, threading.Lock()
         self._evidence: dict[str, FeedbackEvidence] = {}  # by filter of feedback
         self._knowing = threading.Lock()
-        self._kept: tuple[Database, Lexicon, Timeline] | None = None
+        self._text_caches: tuple[Database, Lexicon, Timeline] | None = None
         self._imagined: tuple[PredictorWeights | None, SpreadCalibration] | None = None  # and its predictor
 
     @classmethod
@@ -110,11 +110,11 @@ class IndexBase:
     def _known_of_documents(self) -> tuple[Database, Lexicon, Timeline]:
         """Returns the cached words and times of the database. A reader may switch to another database."""
         database = self._store.database  # not earlier: reading the property reports damage found meanwhile
-        kept = self._kept
-        if kept is None or kept[0] is not database:
+        cached = self._text_caches
+        if cached is None or cached[0] is not database:
             lexicon = Lexicon(database)
-            self._kept = kept = database, lexicon, Timeline(database, lexicon)
-        return kept
+            self._text_caches = cached = database, lexicon, Timeline(database, lexicon)
+        return cached
 
     @property
     def embedder_name(self) -> str | None:

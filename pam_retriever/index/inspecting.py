@@ -85,9 +85,9 @@ class Inspecting(ShownIndex, IndexBase):
         with self._lock.shared():
             store = self._store
             database = store.database
-            learnt = store.learned_steps()
+            learned = store.learned_steps()
             numbers = database.trajectories.numbers()
-            grown = sum(end > learnt.grew[number] for number, end in learnt.ends.items() if number <= learnt.number)
+            grown = sum(end > learned.grew[number] for number, end in learned.ends.items() if number <= learned.number)
             return Overview(
                 len(database.memories),
                 store.dim,
@@ -96,7 +96,7 @@ class Inspecting(ShownIndex, IndexBase):
                 len(database.feedback),
                 store.predictor is not None,
                 store.window,
-                len(numbers) - bisect_right(numbers, learnt.number) + grown,
+                len(numbers) - bisect_right(numbers, learned.number) + grown,
                 f"{store.backend} ({store.similar.description})",
                 store.location,
                 store.embedder,

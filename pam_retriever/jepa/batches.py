@@ -109,9 +109,9 @@ def drop(present: dict[str, Tensor], rate: float, generator: torch.Generator) ->
     """Drops modalities at random; a moment that would lose all modalities keeps all."""
     names = list(present)
     there = torch.stack([present[name] for name in names])  # (modalities, B)
-    kept = there & (torch.rand(there.shape, generator=generator) >= rate).to(there.device)
-    kept = torch.where(kept.any(dim=0), kept, there)
-    return {name: kept[at] for at, name in enumerate(names)}
+    mask = there & (torch.rand(there.shape, generator=generator) >= rate).to(there.device)
+    mask = torch.where(mask.any(dim=0), mask, there)
+    return {name: mask[at] for at, name in enumerate(names)}
 
 
 def check_actions(outward: OutwardPredictor, actions: Actions | None, steps: int) -> None:

@@ -21,5 +21,5 @@ def follow(target: nn.Module, encoder: nn.Module, momentum: float) -> None:
     """target <- momentum * target + (1 - momentum) * encoder, for weights; buffers are copied."""
     for slow, fast in zip(target.parameters(), encoder.parameters(), strict=True):
         slow.lerp_(fast, 1 - momentum)
-    for kept, now in zip(target.buffers(), encoder.buffers(), strict=True):
-        kept.copy_(now)
+    for buffer, new in zip(target.buffers(), encoder.buffers(), strict=True):
+        buffer.copy_(new)

@@ -113,9 +113,9 @@ class CompositeEncoder(StoredModule):
         read = observations
         if not isinstance(read, Observations):
             read = read_observations(observations, self.modalities, "the observations")
-        place, training = next((p.device for p in self.parameters()), torch.device("cpu")), self.training
+        device, training = next((p.device for p in self.parameters()), torch.device("cpu")), self.training
         self.eval()
-        states = [self(*self.tensors(read[at : at + batch_size], place)) for at in range(0, len(read), batch_size)]
+        states = [self(*self.tensors(read[at : at + batch_size], device)) for at in range(0, len(read), batch_size)]
         self.train(training)
         encoded: Float32 = torch.cat(states).float().cpu().numpy()
         return encoded
@@ -132,7 +132,7 @@ class CompositeEncoder(StoredModule):
         """Returns observations from the bytes of ``Observations.pack``."""
         return unpack(packed, self.modalities)
 
-    def tensors(self, observations: Observations, place: torch.device) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    def tensors(self, observations: Observations, device: torch.device) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Returns the arguments of ``forward``; loads references, and uses zeros for missing modalities."""
         values = {}
         for name, kind in self.modalities.items():
@@ -142,8 +142,8 @@ class CompositeEncoder(StoredModule):
                 if there.any():
                     loaded[there] = kind.load(value[there], repr(name))
                 value = loaded
-            values[name] = torch.from_numpy(value).to(place)
-        present = {name: torch.from_numpy(there).to(place) for name, there in observations.present.items()}
+            values[name] = torch.from_numpy(value).to(device)
+        present = {name: torch.from_numpy(there).to(device) for name, there in observations.present.items()}
         return values, present
 
     def to_json(self) -> dict[str, object]:

@@ -175,9 +175,9 @@ class JointTrainer:
         read = read_observations(observations, self.encoder.modalities, "fit")
         check_actions(self.outward, actions, len(experience))
         data = TrainingData.of(read, experience, actions, window, salience)
-        place = choose_device(device)
+        chosen = choose_device(device)
         for module in (self.encoder, self.target, self.outward, self.inward):
-            module.to(place)
+            module.to(chosen)
         parameters = [p for m in (self.encoder, self.outward, self.inward) for p in m.parameters() if p.requires_grad]
         config = self.config
         optimizer = AdamW(parameters, lr=config.learning_rate, weight_decay=config.weight_decay, betas=(0.9, 0.95))
@@ -200,14 +200,14 @@ class JointTrainer:
                     bar.update()
                 self._note(curves, sums / len(drawn), sample)
                 bar.set_postfix(outward=f"{curves['outward'][-1]:.3f}", inward=f"{curves['inward'][-1]:.3f}")
-        self._settle(data, segments, random, place)
+        self._settle(data, segments, random, chosen)
         for module in (self.encoder, self.target, self.outward, self.inward):
             module.cpu().eval()
         return JointReport(
             **{name: tuple(curve) for name, curve in curves.items()},
             seconds=time.perf_counter() - started,
             steps=step,
-            device=str(place),
+            device=str(chosen),
             config=asdict(config),
         )
 
@@ -240,12 +240,12 @@ class JointTrainer:
             error = (1 - F.cosine_similarity(predicted, states[1:])).numpy()
         return np.concatenate([[0], np.where(went_on, error, 0)]).astype(np.float32)
 
-    def _settle(self, data: TrainingData, segments: Int64, random: np.random.Generator, place: torch.device) -> None:
+    def _settle(self, data: TrainingData, segments: Int64, random: np.random.Generator, device: torch.device) -> None:
         """Trains the outward predictor on the final states. Nothing is encoded again, so this takes little time."""
         config = self.config
         if not config.settle or not config.outward:
             return
-        states = torch.from_numpy(self.target.encode(data.observations)).to(place)
+        states = torch.from_numpy(self.target.encode(data.observations)).to(device)
         parameters = list(self.outward.parameters())
         optimizer = AdamW(parameters, weight_decay=config.weight_decay, betas=(0.9, 0.95))
         count = math.ceil(len(data.experience) / config.batch_size)
@@ -253,20 +253,20 @@ class JointTrainer:
             rate = config.learning_rate / 2 * (0.01 + 0.99 * _cosine(number / config.settle))
             for steps in batches(segments, random, count):
                 members, at = np.unique(data.experience.states[steps], return_inverse=True)
-                x = states[torch.from_numpy(members).to(place)]
-                loss = self._outward_loss(x, x, data, steps, torch.from_numpy(at).to(place))
+                x = states[torch.from_numpy(members).to(device)]
+                loss = self._outward_loss(x, x, data, steps, torch.from_numpy(at).to(device))
                 descend(optimizer, loss, rate, config.gradient_clip)
 
     def _losses(self, data: TrainingData, steps: Int64, temperature: float, generator: torch.Generator) -> list[Tensor]:
         """Returns the whole loss of a batch of steps, and its outward and inward parts."""
-        config, place = self.config, next(self.outward.parameters()).device
+        config, device = self.config, next(self.outward.parameters()).device
         members, at = np.unique(data.experience.states[steps], return_inverse=True)
-        values, present = self.encoder.tensors(data.observations[members], place)
+        values, present = self.encoder.tensors(data.observations[members], device)
         states = self.encoder(values, drop(present, config.drop, generator))  # (B, d)
         targets = self._targets(states, values, present)  # (B, d)
         outward = inward = states.new_zeros(())
         if config.outward:
-            outward = self._outward_loss(states, targets, data, steps, torch.from_numpy(at).to(place))
+            outward = self._outward_loss(states, targets, data, steps, torch.from_numpy(at).to(device))
         if config.inward:
             inward = self._inward_loss(states, targets, data, members, temperature)
         loss = config.outward * outward + config.inward * inward
@@ -309,12 +309,12 @@ class JointTrainer:
             weights = np.maximum(data.salience[members[rows]], data.salience[members[columns]])
         f = F.normalize(self.inward(states), dim=-1)
         forward = f @ F.normalize(targets, dim=-1).T
-        place = states.device
+        device = states.device
         return multi_positive_info_nce(
             (forward + forward.T + f @ f.T) / temperature,
-            torch.from_numpy(rows).to(place),
-            torch.from_numpy(columns).to(place),
-            torch.from_numpy(weights).to(place),
+            torch.from_numpy(rows).to(device),
+            torch.from_numpy(columns).to(device),
+            torch.from_numpy(weights).to(device),
             bank_size=len(data.lookup),
         )
 

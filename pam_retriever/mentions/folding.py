@@ -69,6 +69,6 @@ def spans(text: str, folded: str, count: int | None = None) -> list[tuple[int, i
     if len(folded) == len(text):
         return found
     # folding dropped a combining mark: count the characters that remain
-    places = [at for at, character in enumerate(text) if _FOLDING[ord(character)]]
-    ends = [*places[1:], len(text)]
-    return [(places[start], ends[end - 1]) for start, end in found]
+    positions = [at for at, character in enumerate(text) if _FOLDING[ord(character)]]
+    ends = [*positions[1:], len(text)]
+    return [(positions[start], ends[end - 1]) for start, end in found]

@@ -152,8 +152,8 @@ class MentionGraph:
         for link in self._rules.links.links_of(text, document.metadata):
             found[link.number] = link.start, link.end
         if self._rules.phrases and self._rules.names.any_of(document.metadata, text):
-            for phrase, place in capitalised(text).items():
-                found[phrase_number(phrase)] = place
+            for phrase, position in capitalised(text).items():
+                found[phrase_number(phrase)] = position
         return found
 
 

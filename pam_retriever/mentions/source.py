@@ -63,9 +63,9 @@ class Edges:
     targets: Int64
     weights: Float32
 
-    def at(self, places: Int64 | Bools) -> Edges:
+    def at(self, positions: Int64 | Bools) -> Edges:
         """Returns the edges at these positions."""
-        return Edges(self.sources[places], self.numbers[places], self.targets[places], self.weights[places])
+        return Edges(self.sources[positions], self.numbers[positions], self.targets[positions], self.weights[positions])
 
 
 _NONE: Int64 = np.empty(0, np.int64)
@@ -91,18 +91,18 @@ class Mentioned:
     def of(self, rows: Int64) -> Float32:
         """Returns the features (m, 5) of memories (m,); else 0."""
         features = np.zeros((len(rows), len(WAYS)), np.float32)
-        there, place = self._places(rows)
-        features[there] = self.features[place]
+        there, position = self._positions(rows)
+        features[there] = self.features[position]
         return features
 
     def ways(self, rows: Int64) -> Int64:
         """Returns the sources and numbers (m, 5, 2) of memories (m,); else 0."""
         ways = np.zeros((len(rows), len(WAYS), 2), np.int64)
-        there, place = self._places(rows)
-        ways[there, :, 0], ways[there, :, 1] = self.sources[place], self.numbers[place]
+        there, position = self._positions(rows)
+        ways[there, :, 0], ways[there, :, 1] = self.sources[position], self.numbers[position]
         return ways
 
-    def _places(self, rows: Int64) -> tuple[Bools, Int64]:
+    def _positions(self, rows: Int64) -> tuple[Bools, Int64]:
         """Returns a mask of the ``rows`` (m,) that are mentioned, and the positions of these in ``self.rows``."""
         there = among(self.rows, rows)
         return there, self.rows.searchsorted(rows[there])
@@ -165,14 +165,14 @@ class MentionSource:
 
     def _named(self, question: Question, seeds: Seeds, mentions: Groups, names: _Names) -> Edges:
         """Returns edges from seeds to the memories that their texts name or link to."""
-        kept = ~_are_phrases(mentions.rows)
-        sources, mentioned = np.repeat(seeds.rows, mentions.counts)[kept], mentions.rows[kept]
+        mask = ~_are_phrases(mentions.rows)
+        sources, mentioned = np.repeat(seeds.rows, mentions.counts)[mask], mentions.rows[mask]
         numbers, which = np.unique(mentioned, return_inverse=True)
         bearers, counts = names.look_up(numbers)
         bearers = _found(question, bearers)
         weights = np.repeat(self._idf(counts), bearers.counts) * _shares(question, bearers)
-        mention, place = _spread(bearers, which)
-        return Edges(sources[mention], mentioned[mention], bearers.rows[place], weights[place])
+        mention, position = _spread(bearers, which)
+        return Edges(sources[mention], mentioned[mention], bearers.rows[position], weights[position])
 
     def _naming(self, question: Question, seeds: Seeds, names: _Names) -> Edges:
         """Returns edges from seeds to the memories whose texts name or link to them."""
@@ -181,24 +181,24 @@ class MentionSource:
         bearers = _found(question, bearers, seeds)
         readers = self._store.mentioning(numbers, READERS)
         parts = self._idf(counts) / np.maximum(bearers.counts, 1)
-        named, place = _spread(readers, np.repeat(np.arange(len(numbers)), bearers.counts))
+        named, position = _spread(readers, np.repeat(np.arange(len(numbers)), bearers.counts))
         number = np.repeat(np.arange(len(numbers)), bearers.counts)[named]
-        edges = Edges(bearers.rows[named], numbers[number], readers.rows[place], parts[number].astype(np.float32))
+        edges = Edges(bearers.rows[named], numbers[number], readers.rows[position], parts[number].astype(np.float32))
         return edges.at(seeds.have(edges.sources))
 
     def _shared(self, question: Question, seeds: Seeds, mentions: Groups) -> Edges:
         """Returns edges to memories that share a phrase with the texts of seeds, unless the question contains it."""
-        kept = _are_phrases(mentions.rows)
-        if kept.any():
-            kept &= ~among(_phrases_of(question.text), mentions.rows)
-        sources, mentioned = np.repeat(seeds.rows, mentions.counts)[kept], mentions.rows[kept]
+        mask = _are_phrases(mentions.rows)
+        if mask.any():
+            mask &= ~among(_phrases_of(question.text), mentions.rows)
+        sources, mentioned = np.repeat(seeds.rows, mentions.counts)[mask], mentions.rows[mask]
         numbers, which = np.unique(mentioned, return_inverse=True)
         readers = self._store.mentioning(numbers, READERS)
         rare, readers = self._idf(readers.counts), _found(question, readers, seeds)
         parts = rare / np.sqrt(np.maximum(readers.counts - 1, 1))
-        mention, place = _spread(readers, which)
+        mention, position = _spread(readers, which)
         weights = parts[which[mention]].astype(np.float32)
-        return Edges(sources[mention], mentioned[mention], readers.rows[place], weights)
+        return Edges(sources[mention], mentioned[mention], readers.rows[position], weights)
 
     def _idf(self, counts: Int64) -> Float32:
         """Returns the idf (n,) of names from their counts of texts: 1 for the rarest, 0 for a name in half of all."""
@@ -258,8 +258,8 @@ class _Strengths:
         self._scores[self._rows.searchsorted(targets)] += np.float32(weight) * strongest
 
     def best(self, n: int) -> Seeds:
-        place = np.sort(np.argsort(-self._scores, kind="stable")[:n])
-        return Seeds(self._rows[place], np.maximum(self._scores[place], 0))
+        position = np.sort(np.argsort(-self._scores, kind="stable")[:n])
+        return Seeds(self._rows[position], np.maximum(self._scores[position], 0))
 
 
 def _joined(several: list[Edges]) -> tuple[Edges, Int64]:
@@ -274,8 +274,8 @@ def _joined(several: list[Edges]) -> tuple[Edges, Int64]:
 def _passed_on(question: Question, several: list[Edges], seeds: Seeds) -> list[Edges]:
     """Returns edges to allowed memories, weighted by the strength of their sources and the rest of the question."""
     edges, ways = _joined(several)
-    kept = (edges.sources != edges.targets) & (edges.weights > 0) & question.allowed(edges.targets)
-    edges, ways = edges.at(kept), ways[kept]
+    mask = (edges.sources != edges.targets) & (edges.weights > 0) & question.allowed(edges.targets)
+    edges, ways = edges.at(mask), ways[mask]
     strength = seeds.strengths[seeds.rows.searchsorted(edges.sources)] ** np.float32(POWER)
     weights = edges.weights * strength * (1 + np.float32(LEFT) * _left(question, edges))
     passed = Edges(edges.sources, edges.numbers, edges.targets, weights)
@@ -309,12 +309,12 @@ def _shares(question: Question, bearers: Groups) -> Float32:
 
 def _found(question: Question, groups: Groups, seeds: Seeds | None = None) -> Groups:
     """Returns the groups without memories that the question may not find; seeds stay."""
-    kept = question.allowed(groups.rows)
-    if kept.all():
+    mask = question.allowed(groups.rows)
+    if mask.all():
         return groups
     if seeds is not None:
-        kept = kept | seeds.have(groups.rows)
-    return Groups(np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])[groups.starts], groups.rows[kept])
+        mask = mask | seeds.have(groups.rows)
+    return Groups(np.concatenate([np.zeros(1, np.int64), np.cumsum(mask)])[groups.starts], groups.rows[mask])
 
 
 def _spread(groups: Groups, which: Int64) -> tuple[Int64, Int64]:
@@ -328,11 +328,11 @@ def _spread(groups: Groups, which: Int64) -> tuple[Int64, Int64]:
 def _gather(several: list[Edges]) -> Mentioned:
     """Returns the strongest edge of each way to each memory."""
     edges, ways = _joined(several)
-    rows, place = np.unique(edges.targets, return_inverse=True)
+    rows, position = np.unique(edges.targets, return_inverse=True)
     features = np.zeros((len(rows), len(several)), np.float32)
     found = Mentioned(rows, features, np.full(features.shape, -1, np.int64), np.zeros(features.shape, np.int64))
     order = np.argsort(edges.weights, kind="stable")  # the strongest is written last, and remains
-    edges, at = edges.at(order), (place[order], ways[order])
+    edges, at = edges.at(order), (position[order], ways[order])
     found.features[at], found.sources[at], found.numbers[at] = edges.weights, edges.sources, edges.numbers
     return found
 

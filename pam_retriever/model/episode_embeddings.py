@@ -24,26 +24,26 @@ class EpisodeEmbeddings:
     Attributes:
         rows: (n,) sorted rows of stored memories, the first n of ``values``.
         values: (M, code), M >= n.
-        places: positions in ``values`` by id, for memories that are not stored yet.
+        positions: positions in ``values`` by id, for memories that are not stored yet.
     """
 
     rows: Int64
     values: Float32
-    places: dict[str, int] = field(default_factory=dict)
+    positions: dict[str, int] = field(default_factory=dict)
 
     def of(self, rows: Int64) -> Float32:
         """Returns the embeddings (m, code) of stored rows."""
-        place = np.searchsorted(self.rows, rows)
-        known = np.take(self.rows, place, mode="clip") == rows if len(self.rows) else np.zeros(len(rows), bool)
-        return self._at(np.where(known, place, -1))
+        position = np.searchsorted(self.rows, rows)
+        known = np.take(self.rows, position, mode="clip") == rows if len(self.rows) else np.zeros(len(rows), bool)
+        return self._at(np.where(known, position, -1))
 
     def named(self, ids: Sequence[str]) -> Float32:
         """Returns the embeddings (m, code) of ids."""
-        return self._at(np.array([self.places.get(id, -1) for id in ids], np.int64))
+        return self._at(np.array([self.positions.get(id, -1) for id in ids], np.int64))
 
-    def _at(self, places: Int64) -> Float32:
-        found = np.zeros((len(places), self.values.shape[1]), np.float32)
-        found[places >= 0] = self.values[places[places >= 0]]
+    def _at(self, positions: Int64) -> Float32:
+        found = np.zeros((len(positions), self.values.shape[1]), np.float32)
+        found[positions >= 0] = self.values[positions[positions >= 0]]
         return found
 
 

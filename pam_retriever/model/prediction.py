@@ -17,11 +17,11 @@ def predict(model: Predictor, vectors: Float32, batch_size: int = 4096) -> Float
     For the mean of all memories (for example if all are equal) a network without biases returns zeros. Then the memory
     itself is the prediction, so that every association vector has a direction.
     """
-    place = model.mean.device
+    device = model.mean.device
     batches = torch.split(torch.tensor(vectors, dtype=torch.float32), batch_size)
     predicted = np.zeros((len(vectors), model.config.width), np.float32)
     f = predicted[:, : vectors.shape[1]]
-    f[:] = torch.cat([model.associate(b.to(place)).cpu() for b in batches]).numpy()
+    f[:] = torch.cat([model.associate(b.to(device)).cpu() for b in batches]).numpy()
     silent = np.flatnonzero(np.einsum("nd,nd->n", f, f) < 0.5)
     f[silent] = unit(vectors[silent])
     return predicted

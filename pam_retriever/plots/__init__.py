@@ -101,14 +101,14 @@ def neighbourhood(index: pam.PredictiveAssociativeIndex, id: str, hops: int = 1,
     """
     found = pictures.neighbourhood(index, {"id": id, "hops": hops})
     ax = _axes(ax)
-    places = {node["id"]: node["at"] for node in found["nodes"]}
+    positions = {node["id"]: node["at"] for node in found["nodes"]}
     for edge in found["edges"]:
-        if edge["from"] in places and edge["to"] in places:
-            (x, y), (to_x, to_y) = places[edge["from"]], places[edge["to"]]
+        if edge["from"] in positions and edge["to"] in positions:
+            (x, y), (to_x, to_y) = positions[edge["from"]], positions[edge["to"]]
             colour, style = (BLUE, "-") if edge["exact"] else (FAINT, "--")
             ax.plot([x, to_x], [y, to_y], color=colour, linestyle=style, linewidth=1, zorder=1)
     for node in found["nodes"]:
-        x, y = places[node["id"]]
+        x, y = positions[node["id"]]
         ax.scatter([x], [y], s=60 if node["hop"] == 0 else 30, color=ORANGE if node["hop"] == 0 else BLUE, zorder=2)
         ax.annotate(
             node["name"][:28], (x, y), (0, 6), textcoords="offset points", ha="center", size=8, parse_math=False

@@ -132,11 +132,11 @@ class AssociationScorer:
         order = np.lexsort((-share, query))
         if self._without:  # drops memories that only an excluded source found
             order = order[share[order] > 0]
-        kept = order if k is None else order[_places(query[order]) < k]
+        selected = order if k is None else order[_positions(query[order]) < k]
         if min_score is not None:
-            kept = kept[share[kept] >= min_score]
-        query, row = query[kept], row[kept]
-        values, share, experienced = values[kept], share[kept], experienced[kept]
+            selected = selected[share[selected] >= min_score]
+        query, row = query[selected], row[selected]
+        values, share, experienced = values[selected], share[selected], experienced[selected]
         similarity = products_of(cues.given, query, view.similar, row)
         complete = values.copy()
         missing = np.flatnonzero((values[:, 5] == 0) & ~experienced)
@@ -150,7 +150,7 @@ class AssociationScorer:
         if not self._explain:
             return found
         found = [replace(one, mentions=first.ways(at, one.rows)) for at, one in enumerate(found)]
-        contributions, mentioned = values * (factors() * factor[:, None])[kept], mentioned[kept]
+        contributions, mentioned = values * (factors() * factor[:, None])[selected], mentioned[selected]
         sources = [_by_source(contributions[its], mentioned[its]) for its in of_each]
         return [replace(one, sources=its) for one, its in zip(found, sources, strict=True)]
 
@@ -274,21 +274,21 @@ def _hints(known: Cues, named: Part, t: Float32, view: View, calibration: Calibr
         (alike, kernel) if known.visible is known.among else look_alikes(known, asking, view, known.visible)
     )
     alike_weights = alike_weights / np.maximum(alike_weights.sum(axis=1, keepdims=True), 1e-30)
-    at, place = np.nonzero(alike_weights > LEAST)
+    at, position = np.nonzero(alike_weights > LEAST)
     usable = (kernel > 0) & view.links.experienced(alike)
     usable &= np.cumsum(usable, axis=1) <= LOOK_ALIKES
     by, near = np.nonzero(usable)
     query, row, share = named
-    first = _places(query) < NAMED
+    first = _positions(query) < NAMED
     first &= unsure[query] & view.links.experienced(row)
     return [
         walk(_links_of(view, calibration), (asking[by], alike[by, near], kernel[by, near])),
         walk(_links_of(view, calibration), (query[first], row[first], sharpened(share[first]))),
-        (asking[at], seen[at, place], alike_weights[at, place]),
+        (asking[at], seen[at, position], alike_weights[at, position]),
     ]
 
 
-def _places(query: Int64) -> Int64:
+def _positions(query: Int64) -> Int64:
     """Returns how many entries (E,) of the same query come before each; ``query`` is sorted."""
     return np.arange(len(query)) - np.searchsorted(query, query)
 

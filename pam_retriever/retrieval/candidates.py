@@ -47,9 +47,9 @@ class Candidates:
     mentions: Int64 | None = None
     sources: Contributions | None = None
 
-    def at(self: Some, places: Int64) -> Some:
+    def at(self: Some, positions: Int64) -> Some:
         """Returns the candidates at these positions."""
-        some: dict[str, Any] = {name: None if array is None else array[places] for name, array in vars(self).items()}
+        some: dict[str, Any] = {name: None if array is None else array[positions] for name, array in vars(self).items()}
         return type(self)(**some)
 
     def best(self: Some, k: int | None, min_score: float | None) -> Some:

@@ -41,8 +41,8 @@ class ChannelScorer:
         if not self._channels.association:  # the score is the similarity
             if self._min_score is not None:
                 valid &= scores >= self._min_score
-            places = [np.flatnonzero(those)[:k] for those in valid]  # the index returns the best first
-            alike = [(row[at], score[at]) for row, score, at in zip(rows, scores, places, strict=True)]
+            positions = [np.flatnonzero(those)[:k] for those in valid]  # the index returns the best first
+            alike = [(row[at], score[at]) for row, score, at in zip(rows, scores, positions, strict=True)]
             return [Candidates(row, score, score, None, np.zeros(len(row), np.int64)) for row, score in alike]
         similarity, association = _parts(cues, self._channels, self._index, scores, rows)
         if self._intersect:

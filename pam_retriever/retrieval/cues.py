@@ -250,7 +250,7 @@ def complete_cues(
     weights = np.exp((cosine - cosine[:, :1]) / COMPLETION_TEMPERATURE)  # -inf gives 0
     weights /= weights.sum(axis=1, keepdims=True)
     mixed = np.einsum("qm,qmk->qk", weights, gather_keys(associative, rows))  # (Q, width)
-    kept = weights >= RECOGNISED
+    recognised = weights >= RECOGNISED
     margin = cosine[:, 0] - np.where(rows >= 0, cosine, np.inf).min(axis=1)
     same = cosine[:, 0] >= SAME
     stands_out = 0.5 + 0.5 * np.tanh((margin - STANDS_OUT) / (2 * STANDS_OUT_WIDTH))
@@ -260,10 +260,10 @@ def complete_cues(
         unit(mixed[:, :dim]),
         _unit_parts(mixed[:, dim:], dim),
         unaided,
-        [row[keep] for row, keep in zip(rows, kept, strict=True)],
-        [weight[keep] for weight, keep in zip(weights, kept, strict=True)],
+        [row[mask] for row, mask in zip(rows, recognised, strict=True)],
+        [weight[mask] for weight, mask in zip(weights, recognised, strict=True)],
         np.where(same, 1, is_view(nearest, np.ones(len(given), np.int64))).astype(np.float32),
-        np.where(same, 1, is_view(nearest, kept.sum(axis=1))).astype(np.float32),
+        np.where(same, 1, is_view(nearest, recognised.sum(axis=1))).astype(np.float32),
         np.where(same, 1, stands_out).astype(np.float32),
         np.where(same, rows[:, 0], -1),
         near,

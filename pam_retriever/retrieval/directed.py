@@ -58,8 +58,8 @@ class DirectedShares:
         order = np.argsort(pairs, kind="stable")  # np.unique takes longer
         pairs, times = pairs[order], times[order]
         first = firsts(pairs)
-        keys, place = pairs[first], np.cumsum(first) - 1
-        this, whole = (np.bincount(place, times * met[order], len(keys)).astype(np.float32) for met in (this, whole))
+        keys, position = pairs[first], np.cumsum(first) - 1
+        this, whole = (np.bincount(position, times * met[order], len(keys)).astype(np.float32) for met in (this, whole))
         part = (this + UNDECIDED / 2) / (whole + UNDECIDED)
         return cls(keys, width, np.minimum(2 * part, 1).astype(np.float32), this)
 
@@ -68,9 +68,9 @@ class DirectedShares:
         if self.keys is None or not len(self.keys):
             return value
         key = query * self.width + row
-        place = np.minimum(np.searchsorted(self.keys, key), len(self.keys) - 1)
-        known = (self.keys[place] == key) & (row < self.width) & (value > 0)
-        left: Float32 = np.where(known, value * self.factor[place], value)
+        position = np.minimum(np.searchsorted(self.keys, key), len(self.keys) - 1)
+        known = (self.keys[position] == key) & (row < self.width) & (value > 0)
+        left: Float32 = np.where(known, value * self.factor[position], value)
         return left
 
     def of_query(self, query: int, row: Int64, value: Float32) -> Float32:
@@ -96,8 +96,8 @@ def _seeds(view: View, cues: Cues, sure: Float32) -> Links:
         usable &= np.cumsum(usable, axis=1) <= LOOK_ALIKES
         others = np.where(usable, others, 0)
         others *= (1 - sure[asking][:, None]) / np.maximum(others.sum(axis=1, keepdims=True), 1e-30)
-        at, place = np.nonzero(others > LEAST)
-        query, row = np.concatenate([query, asking[at]]), np.concatenate([row, alike[at, place]])
-        mass = np.concatenate([mass, others[at, place]])
+        at, position = np.nonzero(others > LEAST)
+        query, row = np.concatenate([query, asking[at]]), np.concatenate([row, alike[at, position]])
+        mass = np.concatenate([mass, others[at, position]])
     there = mass > LEAST
     return query[there], row[there], mass[there].astype(np.float32)

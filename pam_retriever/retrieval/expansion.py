@@ -58,9 +58,9 @@ def expand(
     ids = list(dict.fromkeys(id for one in found for id in one))
     if not ids:
         return [{} for _ in found]
-    place = {id: at for at, id in enumerate(ids)}
+    position = {id: at for at, id in enumerate(ids)}
     query = np.repeat(np.arange(len(found)), [len(one) for one in found])
-    seed = np.array([place[id] for one in found for id in one], np.int64)
+    seed = np.array([position[id] for one in found for id in one], np.int64)
     weight = np.concatenate([_weights(np.array(list(one.values()), np.float64)) for one in found])
 
     allowed, among = read_filters(view, where, cue_where)
@@ -80,7 +80,7 @@ def expand(
     ends = np.searchsorted(pairs[order] // width, np.arange(1, len(found)))
     return [
         {names[row][0]: score for row, score in zip((pairs[one] % width).tolist(), total[one].tolist(), strict=True)}
-        for one in (places[:k] for places in np.split(order, ends))
+        for one in (positions[:k] for positions in np.split(order, ends))
     ]
 
 

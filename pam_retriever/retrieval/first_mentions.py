@@ -58,9 +58,9 @@ class FirstMentions:
         mentioned, factor = np.zeros(len(row), np.float32), np.ones(len(row), np.float32)
         for at, found in self._found.items():
             start, end = np.searchsorted(query, [at, at + 1])
-            place = start + np.searchsorted(row[start:end], found.rows)
+            position = start + np.searchsorted(row[start:end], found.rows)
             factor[start:end] = found.scores.min()
-            mentioned[place], factor[place] = found.scores, 0
+            mentioned[position], factor[position] = found.scores, 0
         return mentioned + share * factor, mentioned, factor
 
     def factors(self, at: int, rows: Int64) -> Float32:

@@ -140,18 +140,18 @@ class HybridScorer:
         chosen = np.isin(rows, pool) & (rows != cues.own[at])
         if allowed is not None:
             chosen &= holds(allowed, rows)
-        place = np.flatnonzero(chosen)
-        hops = np.full(len(place), 0 if parts is None else 1, np.int64)
-        associated = None if parts is None else parts[place]
+        position = np.flatnonzero(chosen)
+        hops = np.full(len(position), 0 if parts is None else 1, np.int64)
+        associated = None if parts is None else parts[position]
         found = Candidates(
-            rows[place],
-            scores[place],
-            similarity[place],
+            rows[position],
+            scores[position],
+            similarity[position],
             associated,
             hops,
-            lexical=lexical[place],
-            mentions=None if mentioned is None else mentioned.ways(rows[place]),
-            sources=Contributions.of({name: column[place] for name, column in sources.items()}),
+            lexical=lexical[position],
+            mentions=None if mentioned is None else mentioned.ways(rows[position]),
+            sources=Contributions.of({name: column[position] for name, column in sources.items()}),
         )
         return found.best(k, self._min_score)
 
@@ -256,19 +256,19 @@ def plain_scores(
 
 def _around(links: CooccurrenceGraph, rows: Int64, window: int, visible: Rows | None) -> tuple[Int64, Int64, Int64]:
     """The same as ``links.around``, with only the memories that may count as evidence."""
-    place, met, distance = links.around(rows, window)
+    position, met, distance = links.around(rows, window)
     if visible is None:
-        return place, met, distance
+        return position, met, distance
     seen = holds(visible, met)
-    return place[seen], met[seen], distance[seen]
+    return position[seen], met[seen], distance[seen]
 
 
-def _smooth(scores: Float32, rows: Int64, place: Int64, met: Int64) -> Float32:
+def _smooth(scores: Float32, rows: Int64, position: Int64, met: Int64) -> Float32:
     """Mixes each score with the mean of its neighbours. A memory outside all trajectories keeps its score."""
     there = np.minimum(np.searchsorted(rows, met), len(rows) - 1)
     inside = rows[there] == met
-    place, there = place[inside], there[inside]
-    count = np.bincount(place, minlength=len(rows))
-    mean = np.bincount(place, scores[there], len(rows)) / np.maximum(count, 1)
+    position, there = position[inside], there[inside]
+    count = np.bincount(position, minlength=len(rows))
+    mean = np.bincount(position, scores[there], len(rows)) / np.maximum(count, 1)
     mixed = (scores + SMOOTHING * np.where(count, mean, scores)) / (1 + SMOOTHING)
     return mixed.astype(np.float32)

@@ -32,9 +32,9 @@ class Postings:
         """Returns the count (n,) of the term in each of ``rows``."""
         if not len(self.rows):
             return np.zeros(len(rows), np.float32)
-        place = self.rows.searchsorted(rows)
-        there = self.rows.take(place, mode="clip") == rows
-        counts: Float32 = (self.counts.take(place, mode="clip") * there).astype(np.float32)
+        position = self.rows.searchsorted(rows)
+        there = self.rows.take(position, mode="clip") == rows
+        counts: Float32 = (self.counts.take(position, mode="clip") * there).astype(np.float32)
         return counts
 
 
@@ -117,27 +117,27 @@ class Lexicon:
         """The length of each text in characters, by row; 0 without a text."""
         return self._now().lengths
 
-    def score(self, terms: list[str], rows: Int64, place: Int64, met: Int64) -> Float32:
+    def score(self, terms: list[str], rows: Int64, position: Int64, met: Int64) -> Float32:
         """Returns the BM25 (n,) of ``rows``, with part of their neighbours' terms; at least 0.
 
         Args:
             terms: the terms of the query.
             rows: (n,).
-            place: the position in ``rows`` of the memory of each neighbour in ``met``.
+            position: the position in ``rows`` of the memory of each neighbour in ``met``.
             met: neighbours of ``rows`` in trajectories.
         """
         words = self._now()
-        many = np.bincount(place, minlength=len(rows))[place]
+        many = np.bincount(position, minlength=len(rows))[position]
         share = CONTEXT_SHARE * np.minimum(1, MOST_CONTEXT / many)
-        place, met = np.concatenate([np.arange(len(rows)), place]), np.concatenate([rows, met])
+        position, met = np.concatenate([np.arange(len(rows)), position]), np.concatenate([rows, met])
         weight = np.concatenate([np.ones(len(rows)), share])
-        length = np.bincount(place, weight * words.lengths[met], len(rows)).astype(np.float32)
+        length = np.bincount(position, weight * words.lengths[met], len(rows)).astype(np.float32)
         length /= max(float(length.mean()), 1.0) if len(rows) else 1.0
         total = np.zeros(len(rows), np.float32)
         for term in terms:
             posting = self._posting(words, term, "text")
             if len(posting.rows):
-                count = np.bincount(place, weight * posting.at(met), len(rows)).astype(np.float32)
+                count = np.bincount(position, weight * posting.at(met), len(rows)).astype(np.float32)
                 total += words.idf(posting) * _saturate(count, length)
         return total
 
@@ -177,7 +177,7 @@ class Lexicon:
     def _posting(self, words: Words, term: str, column: str) -> Postings:
         posting = words.postings.get((term, column))
         if posting is None:
-            posting = Postings(*self._database.memories.places(term, column, MOST_OCCURRENCES))
+            posting = Postings(*self._database.memories.positions(term, column, MOST_OCCURRENCES))
             if posting.counts.sum() >= MOST_OCCURRENCES:
                 posting = Postings(np.empty(0, np.int64), np.empty(0, np.int64))
             words.postings[term, column] = posting

@@ -42,14 +42,14 @@ class LinkScorer:
         query, linked, mass = self._linked(own, cosine, near)
         found = []
         for at, itself in enumerate(own.tolist()):
-            rows, place = np.unique(linked[query == at], return_inverse=True)
-            share = np.bincount(place, mass[query == at], len(rows)).astype(np.float32)
+            rows, position = np.unique(linked[query == at], return_inverse=True)
+            share = np.bincount(position, mass[query == at], len(rows)).astype(np.float32)
             if self._fill and "similarity" not in self._without:
                 rows, share = self._filled(cues.given[at], k, allowed, rows, share)
-            kept = rows != itself
+            mask = rows != itself
             if allowed is not None:
-                kept &= holds(allowed, rows)
-            found.append(self._of_one(cues.given[at], rows[kept], share[kept]).best(k, self._min_score))
+                mask &= holds(allowed, rows)
+            found.append(self._of_one(cues.given[at], rows[mask], share[mask]).best(k, self._min_score))
         return found
 
     def _filled(
@@ -86,10 +86,10 @@ class LinkScorer:
         usable = (near[others] >= 0) & view.links.experienced(near[others])
         usable &= np.cumsum(usable, axis=1) <= LOOK_ALIKES
         counted = look_alike_mass(cosine[others], usable.astype(np.float32))
-        by, place = np.nonzero(counted > 0)
+        by, position = np.nonzero(counted > 0)
         seeds = (
             np.concatenate([experienced, others[by]]),
-            np.concatenate([own[experienced], near[others[by], place]]),
-            np.concatenate([np.ones(len(experienced), np.float32), counted[by, place]]),
+            np.concatenate([own[experienced], near[others[by], position]]),
+            np.concatenate([np.ones(len(experienced), np.float32), counted[by, position]]),
         )
         return walk(lambda rows: view.links.of(rows, view.window), seeds)

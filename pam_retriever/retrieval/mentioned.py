@@ -52,15 +52,15 @@ class MentionQuery:
         return scores
 
     def holds(self, rows: Int64) -> Bools:
-        places = self._places(rows)
-        held: Bools = self._held[:, places]
+        positions = self._positions(rows)
+        held: Bools = self._held[:, positions]
         return held
 
     def _bm25(self, rows: Int64) -> Float32:
-        places = self._places(rows)
-        return self._own[places]
+        positions = self._positions(rows)
+        return self._own[positions]
 
-    def _places(self, rows: Int64) -> Int64:
+    def _positions(self, rows: Int64) -> Int64:
         """Reads the rows that were not read yet; returns the positions of all."""
         unread = ~among(self._read, rows)
         if unread.any():
@@ -161,7 +161,7 @@ def mentions_of(view: View, found: Candidates, text: str | None) -> list[tuple[M
     hits, ways = np.nonzero(found.mentions[:, :, 1])
     sources, numbers = found.mentions[hits, ways].T
     holders = np.where(np.array(WAYS)[ways] == "named by", found.rows[hits], sources)
-    places = _places(index_mentions, np.unique(holders[holders >= 0]))
+    positions = _positions(index_mentions, np.unique(holders[holders >= 0]))
     mention_query = {
         one.name: (one.start, one.end - one.start) for one in find([text or ""], index_mentions.store)[0][::-1]
     }
@@ -171,7 +171,7 @@ def mentions_of(view: View, found: Candidates, text: str | None) -> list[tuple[M
     seen: set[tuple[int, int, int]] = set()  # a position may lead there in several ways; the first is reported
     columns = (hits.tolist(), ways.tolist(), sources.tolist(), numbers.tolist(), holders.tolist())
     for hit, way, source, number, holder in zip(*columns, strict=True):
-        start, length = mention_query[number] if holder < 0 else places[holder, number]
+        start, length = mention_query[number] if holder < 0 else positions[holder, number]
         if (hit, holder, start) in seen:
             continue
         seen.add((hit, holder, start))
@@ -185,7 +185,7 @@ def mentions_of(view: View, found: Candidates, text: str | None) -> list[tuple[M
     return [tuple(several) for several in mentions]
 
 
-def _places(index_mentions: IndexMentions, rows: Int64) -> dict[tuple[int, int], tuple[int, int]]:
+def _positions(index_mentions: IndexMentions, rows: Int64) -> dict[tuple[int, int], tuple[int, int]]:
     """Returns (row, number) -> start and length of the names in the texts of ``rows``."""
     stored = index_mentions.store.mentions_of(rows)
     keys = zip(stored.rows.tolist(), stored.numbers.tolist(), strict=True)

@@ -43,9 +43,9 @@ class Paths:
         """The last memory (P,) of each path."""
         return self.rows[:, -1]
 
-    def at(self, places: Int64) -> Paths:
+    def at(self, positions: Int64) -> Paths:
         """Returns the paths at these positions."""
-        return Paths(self.query[places], self.rows[places], self.scores[places])
+        return Paths(self.query[positions], self.rows[positions], self.scores[positions])
 
 
 class MultihopScorer:
@@ -100,9 +100,9 @@ class MultihopScorer:
         together = Paths(
             np.concatenate([paths.query for paths in reached]), np.concatenate(padded), scores.astype(np.float32)
         )
-        places, shortest = _rank(together, k, lengths), _shortest(together, lengths)
-        best = replace(together.at(places), rows=together.rows[shortest[places]])
-        return _describe(cues, self._channels, self._index, best, lengths[shortest[places]])
+        positions, shortest = _rank(together, k, lengths), _shortest(together, lengths)
+        best = replace(together.at(positions), rows=together.rows[shortest[positions]])
+        return _describe(cues, self._channels, self._index, best, lengths[shortest[positions]])
 
     def _extend(self, paths: Paths, cues: Cues, allowed: Rows | None) -> Paths:
         """Extends each path by one hop, with one look-up for all ends."""
@@ -162,11 +162,11 @@ def _rank(paths: Paths, limit: int, lengths: Int64) -> Int64:
     Among equal scores the shorter path comes first.
     """
     order = np.lexsort((lengths, -paths.scores, paths.ends, paths.query))
-    kept = order[_first_of_each(paths, order)]
-    kept = kept[np.lexsort((lengths[kept], -paths.scores[kept], paths.query[kept]))]
-    query = paths.query[kept]
-    place: Int64 = np.arange(len(kept)) - np.searchsorted(query, query)  # rank within its query
-    return kept[place < limit]
+    selected = order[_first_of_each(paths, order)]
+    selected = selected[np.lexsort((lengths[selected], -paths.scores[selected], paths.query[selected]))]
+    query = paths.query[selected]
+    position: Int64 = np.arange(len(selected)) - np.searchsorted(query, query)  # rank within its query
+    return selected[position < limit]
 
 
 def _first_of_each(paths: Paths, order: Int64) -> npt.NDArray[np.bool_]:

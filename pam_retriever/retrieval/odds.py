@@ -59,8 +59,8 @@ def share_out(
     count = len(backend) if allowed is None else len(allowed)  # an engine counts the memories that a filter leaves
     mass = np.exp(best - peak[:, None]).sum(axis=1) + np.float32(max(count - BEST, 0)) * beyond
     odds = Odds(peak, np.maximum(mass, 1e-30), np.maximum(peak - lowest, 0))
-    query, place = np.nonzero(np.isfinite(scores))
-    return odds, (query, rows[query, place], odds.shares(scores[query, place], query))
+    query, position = np.nonzero(np.isfinite(scores))
+    return odds, (query, rows[query, position], odds.shares(scores[query, position], query))
 
 
 def products_of(queries: Float32, query: Int64, backend: AnnIndex, row: Int64) -> Float32:

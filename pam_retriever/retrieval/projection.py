@@ -114,8 +114,8 @@ def _sessions(view: View, rows: Int64) -> Int64:
         return found
     order = np.lexsort((numbers, held))
     first = np.unique(held[order], return_index=True)
-    place = np.minimum(np.searchsorted(first[0], rows), len(first[0]) - 1)
-    there = first[0][place] == rows
+    position = np.minimum(np.searchsorted(first[0], rows), len(first[0]) - 1)
+    there = first[0][position] == rows
     ranked = np.unique(numbers)
-    found[there] = np.searchsorted(ranked, numbers[order][first[1]][place[there]])
+    found[there] = np.searchsorted(ranked, numbers[order][first[1]][position[there]])
     return found

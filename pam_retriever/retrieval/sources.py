@@ -24,9 +24,9 @@ class Contributions:
     names: tuple[str, ...]
     values: Float32
 
-    def __getitem__(self, places: Int64) -> Contributions:
-        """Returns the parts for the memories at ``places``."""
-        return Contributions(self.names, self.values[places])
+    def __getitem__(self, positions: Int64) -> Contributions:
+        """Returns the parts for the memories at ``positions``."""
+        return Contributions(self.names, self.values[positions])
 
     def of_each(self) -> list[dict[str, float]]:
         """For each memory, returns the nonzero parts by name of the source."""

@@ -43,8 +43,8 @@ class TimeEvidence:
 
     def at(self, rows: Int64) -> Float32:
         """Returns the scores (m,) of some memories; 0 for a memory without a date."""
-        place = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        found: Float32 = np.where(self.rows[place] == rows, self.scores[place], 0).astype(np.float32)
+        position = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        found: Float32 = np.where(self.rows[position] == rows, self.scores[position], 0).astype(np.float32)
         return found
 
     def best(self, allowed: Rows | None) -> Int64:
@@ -202,20 +202,20 @@ class Timeline:
         """Returns a copy of ``known`` in which new and changed texts are parsed."""
         stored = known.stored
         same = _same(known.read, stored)
-        kept = np.isin(known.named.row, stored.rows[same])
-        old = TextPeriods(known.named.row[kept], known.named.start[kept], known.named.end[kept])
+        mask = np.isin(known.named.row, stored.rows[same])
+        old = TextPeriods(known.named.row[mask], known.named.start[mask], known.named.end[mask])
         parts = [old, *(self._named_in(stored, np.flatnonzero(~same)[chunk]) for chunk in chunks(int((~same).sum())))]
         named = TextPeriods(
             *(np.concatenate([getattr(part, name) for part in parts]) for name in ("row", "start", "end"))
         )
         return replace(known, read=stored, named=named, placed=named.placed(stored.rows))
 
-    def _named_in(self, stored: StoredTimes, places: Int64) -> TextPeriods:
+    def _named_in(self, stored: StoredTimes, positions: Int64) -> TextPeriods:
         """Returns the periods in the texts of some memories, by row."""
-        rows = stored.rows[places]
+        rows = stored.rows[positions]
         texts = self._database.memories.contents(rows)
         named: list[list[Period]] = []
-        for row, time, zone in zip(rows.tolist(), stored.times[places], stored.zones[places], strict=True):
+        for row, time, zone in zip(rows.tolist(), stored.times[positions], stored.zones[positions], strict=True):
             text, when = texts[row][1], _local(float(time), int(zone))
             named.append(self._read_text(text, when) if text and when is not None else [])
         found = TextPeriods.of(named)

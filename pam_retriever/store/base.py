@@ -117,11 +117,11 @@ class Store(ABC):
         """Deletes all but the ``keep`` strongest memories; returns how many it deleted. ``shrink`` frees the disk."""
 
     @abstractmethod
-    def begin_rebuild(self, learnt_to: int) -> Rebuild:
+    def begin_rebuild(self, last_trained: int) -> Rebuild:
         """Prepares the replacement of the keys by the keys of a training. Nobody may write meanwhile.
 
         Args:
-            learnt_to: the highest number that a trajectory had when the training began.
+            last_trained: the highest number that a trajectory had when the training began.
         """
 
     @abstractmethod
@@ -381,7 +381,7 @@ class Store(ABC):
             return predicted
         if not (replaced := self.database.memories.rows_of(ids)):
             return predicted
-        rows, place = np.unique(np.array([replaced.get(id, -1) for id in ids], np.int64), return_inverse=True)
+        rows, position = np.unique(np.array([replaced.get(id, -1) for id in ids], np.int64), return_inverse=True)
         codes = np.zeros((len(rows), self.predictor.config.code), np.float32)
         codes[rows >= 0] = self.codes_of(rows[rows >= 0])
-        return with_codes(predicted, codes[place])
+        return with_codes(predicted, codes[position])

@@ -14,11 +14,11 @@ from pam_retriever.filters.stored import to_json
 from pam_retriever.store.columns import from_json
 
 PREFIX = "changes:"  # begins the keys of these settings
-KEPT = 1_000  # number of transactions in the log
-MOST_RANGES = 1_000  # ranges of rows or trajectories in one transaction; for more, reading all again is hardly slower
+MAX_TRANSACTIONS = 1_000  # number of transactions in the log
+MAX_RANGES = 1_000  # ranges of rows or trajectories in one transaction; for more, reading all again is hardly slower
 ENCODERS = ("encoder", "outward")  # modules that make the vectors, with weights in the database
 # readers keep no copy of these settings: they read them from the database
-ASKED: Final = ("grew:", "forgotten", "words_removed", "ann", "graph", "capacity", "mentions", "names", "embedder")
+NOT_LOGGED: Final = ("grew:", "forgotten", "words_removed", "ann", "graph", "capacity", "mentions", "names", "embedder")
 
 # a setting gets the row number after the last; the log is left out, so that an index without a log has the same numbers
 PUT_SETTING = (
@@ -57,7 +57,7 @@ class Changes:
         return self.everything or "model" in self.settings
 
     @property
-    def retold(self) -> bool:
+    def texts_may_have_changed(self) -> bool:
         """Whether copies of words and requests may be stale."""
         return bool(self.rows or self.settings)
 
@@ -73,10 +73,10 @@ class Changes:
     def to_json(self) -> str:
         """The changes as JSON, for a setting."""
         rows, removed = _ranges(self.rows), _ranges(self.removed)
-        if max(len(rows), len(removed), len(self.grown)) > MOST_RANGES or self.everything:
+        if max(len(rows), len(removed), len(self.grown)) > MAX_RANGES or self.everything:
             return to_json({"everything": True})
         grown = {str(number): first for number, first in self.grown.items()}
-        settings = sorted(key for key in self.settings if not key.startswith(ASKED))
+        settings = sorted(key for key in self.settings if not key.startswith(NOT_LOGGED))
         return to_json({"rows": rows, "removed": removed, "grown": grown, "settings": settings})
 
     @classmethod
@@ -99,13 +99,13 @@ def store_changes(fetch: Fetch, version: int, changes: Changes) -> None:
     """
     values = [-version, f"{PREFIX}{version}", changes.to_json()]
     fetch("INSERT OR REPLACE INTO settings (rowid, key, value) VALUES (?, ?, ?)", values)
-    if version > KEPT:
-        fetch("DELETE FROM settings WHERE rowid = ?", [KEPT - version])
+    if version > MAX_TRANSACTIONS:
+        fetch("DELETE FROM settings WHERE rowid = ?", [MAX_TRANSACTIONS - version])
 
 
 def changes_between(fetch: Fetch, seen: int, now: int) -> Changes | None:
     """Returns the changes after version ``seen``, up to ``now``; None if some of them are not in the log."""
-    if seen < 0 or not 0 <= now - seen <= KEPT:
+    if seen < 0 or not 0 <= now - seen <= MAX_TRANSACTIONS:
         return None
     found = fetch("SELECT value FROM settings WHERE rowid >= ? AND rowid < ? ORDER BY rowid DESC", [-now, -seen])
     if len(found) != now - seen:
@@ -124,7 +124,7 @@ def forget_changes(fetch: Fetch) -> bool:
     return there
 
 
-def forget_kept(fetch: Fetch) -> bool:
+def forget_cached_files(fetch: Fetch) -> bool:
     """Deletes settings that name files beside the database: a copy does not have these files."""
     there = bool(fetch("SELECT 1 FROM settings WHERE key IN ('ann', 'graph')"))
     if there:

@@ -41,7 +41,7 @@ class Connection:
             or, in mode "read", as empty temporary tables.
         mode: "create" creates the file, "write" opens an existing one, "read" and "follow" do not change it.
         before_change: called before each transaction and every other change of the file.
-        resting: whether SQLite opens the file as immutable until the first transaction, in mode "write". Opening and
+        immutable: whether SQLite opens the file as immutable until the first transaction, in mode "write". Opening and
             closing it changes nothing then. Nobody else may write to it, and there must be no journal.
 
     Attributes:
@@ -60,9 +60,9 @@ class Connection:
         mode: Mode = "create",
         older: Sequence[Sequence[str]] = (),
         before_change: Callable[[], object] = lambda: None,
-        resting: bool = False,
+        immutable: bool = False,
     ) -> None:
-        self._before_change, self._resting, self._own = before_change, resting, list[str]()
+        self._before_change, self._immutable, self._own = before_change, immutable, list[str]()
         self.path, self._schema, self.mode, self.read_only = path, schema, mode, mode in ("read", "follow")
         self._older = older
         # Python shares prepared statements between threads, so one statement has to end before the next begins
@@ -83,7 +83,7 @@ class Connection:
         target = ":memory:"
         if self.path is not None:
             target = (
-                f"{self.path.absolute().as_uri()}?mode={'ro&immutable=1' if self._resting else URI_MODES[self.mode]}"
+                f"{self.path.absolute().as_uri()}?mode={'ro&immutable=1' if self._immutable else URI_MODES[self.mode]}"
             )
         with explained(self.path):
             return sqlite3.connect(
@@ -111,7 +111,7 @@ class Connection:
         self.fetch("PRAGMA trusted_schema = OFF")  # triggers and views of the file cannot run unsafe functions
         self.fetch("PRAGMA cell_size_check = ON")
         self.fetch("PRAGMA foreign_keys = ON")
-        if self.path is None or self.read_only or self._resting:
+        if self.path is None or self.read_only or self._immutable:
             return
         self.fetch("PRAGMA secure_delete = ON")  # deleted data are overwritten, whatever the build's default
         if self.fetch("PRAGMA journal_mode")[0][0] != "wal":
@@ -128,20 +128,20 @@ class Connection:
 
     def _wake(self) -> None:
         """Inside the mutex: reopens a resting file for writing."""
-        resting, let_go = self._sqlite, self._letting_go
-        self._resting = False
+        immutable, let_go = self._sqlite, self._letting_go
+        self._immutable = False
         try:
             self._sqlite = self._connect()
             self._set_up()
             for statement in ("PRAGMA trusted_schema = ON", *self._own):
                 self.fetch(statement)
         except BaseException:
-            self._sqlite, self._resting = resting, True
+            self._sqlite, self._immutable = immutable, True
             raise
         self._close_when_dropped()
         if let_go is not None:
             let_go.detach()
-        resting.close()
+        immutable.close()
 
     def add_own(self, statement: str) -> None:
         """Runs a statement that creates an object in this connection only, for example a temporary view."""
@@ -235,7 +235,7 @@ class Connection:
         with self._mutex:
             self.check_there()
             self._before_change()
-            if self._resting:
+            if self._immutable:
                 self._wake()
             self.changes = Changes()
             try:

@@ -21,7 +21,7 @@ from pam_retriever.store.changes import Changes, changes_between
 from pam_retriever.store.database_snapshots import Snapshots
 from pam_retriever.store.key_indexes import IndexBuilder, KeyIndexes
 from pam_retriever.store.manifest import Manifest, read_manifest
-from pam_retriever.store.model_metadata import check_fitted, read_learnt, read_model
+from pam_retriever.store.model_metadata import check_fitted, read_model, read_window_and_calibration
 from pam_retriever.store.space import Space, read_space
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.store.view import FIRST_WINDOW, View
@@ -127,10 +127,10 @@ class Copies:
 
     def _indexes_of(self, stored: graph_cache.Stored) -> KeyIndexes:
         """Returns the indexes with the saved graphs, if there are any; else builds them from the keys."""
-        kept = None if self._cached_in is None else graph_cache.take(self._cached_in, stored)
-        self.took_graphs = kept is not None
-        if kept is not None:
-            return kept
+        cached = None if self._cached_in is None else graph_cache.take(self._cached_in, stored)
+        self.took_graphs = cached is not None
+        if cached is not None:
+            return cached
         return self.indexes_over(stored.rows, stored.keys(stored.rows), stored.width)
 
     def indexes_over(self, rows: Int64, keys: Chunked, width: int) -> KeyIndexes:
@@ -146,7 +146,7 @@ class Copies:
         if predictor is None and self.source is not None:
             predictor = weights.read_predictor(self.source, model, self._dim)
             self.predictors = {model["sha256"]: predictor}
-        window, calibration = read_learnt(model)
+        window, calibration = read_window_and_calibration(model)
         return predictor, calibration, window
 
     # ---- updates by this process
@@ -218,7 +218,7 @@ class Copies:
             database.memories.follow(None)
             self.build()
         else:
-            if changes.retold:
+            if changes.texts_may_have_changed:
                 database.memories.follow(np.array(sorted(changes.rows), np.int64))
             self._take(database, changes)
             self.version = version

@@ -102,7 +102,7 @@ class Memories(Protocol):
     def last_row(self) -> int:
         """Returns the largest stored row, or a larger number."""
 
-    def places(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
+    def positions(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
         """Returns postings: the sorted rows whose "text" or "labels" hold a term, and the count in each.
 
         Args:

@@ -32,7 +32,7 @@ class Snapshots:
         self._mutex = threading.Lock()
         self._inside = 0
         self._since = time.monotonic()
-        self._held = False  # whether a snapshot is held
+        self._open = False  # whether a snapshot is held
         self._stamp = _stamp(folder)
         connection.end_snapshot()
 
@@ -41,7 +41,7 @@ class Snapshots:
         """Holds a snapshot; yields whether it is recent and the folder still has the same database."""
         with self._mutex:
             old = time.monotonic() - self._since > OLDEST
-            if not self._inside and (old or not self._held):
+            if not self._inside and (old or not self._open):
                 self._renew()
                 old = False
             self._inside += 1
@@ -51,7 +51,7 @@ class Snapshots:
             with self._mutex:
                 self._inside -= 1
                 if not self._inside:
-                    self._held = False
+                    self._open = False
                     self._connection.end_snapshot()
 
     def renew(self) -> None:
@@ -61,9 +61,9 @@ class Snapshots:
             self._renew()
 
     def _renew(self) -> None:
-        self._held, self._since = False, time.monotonic()
+        self._open, self._since = False, time.monotonic()
         self._connection.renew_snapshot()
-        self._held = True
+        self._open = True
 
 
 def _stamp(folder: Path) -> Stamp | None:

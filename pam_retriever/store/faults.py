@@ -56,12 +56,12 @@ class explained:  # noqa: N801 - a context manager; around every statement, so n
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is None or isinstance(error, PAMError):
             return
-        fault = _told(error, self._path)
+        fault = _as_pam_error(error, self._path)
         if fault is not None:
             raise fault from error
 
 
-def _told(error: BaseException, path: Path | None) -> PAMError | None:
+def _as_pam_error(error: BaseException, path: Path | None) -> PAMError | None:
     """Returns the error that names a remedy; None for other errors."""
     if isinstance(error, sqlite3.DatabaseError):
         return _of_sqlite(error, path)

@@ -92,12 +92,12 @@ class SQLiteFeedback:
             f"WHERE number > ? AND {condition} ORDER BY timestamp IS NOT NULL, timestamp, number",
             [after, *parameters],
         )
-        place = {number: at for at, (number, *_) in enumerate(found)}
+        position = {number: at for at, (number, *_) in enumerate(found)}
         used = self._connection.fetch(
             "SELECT feedback, row, weight FROM uses WHERE feedback > ? ORDER BY feedback, row", [after]
         )
-        kept = [(place[number], row, weight) for number, row, weight in used if number in place]
-        request, rows, weights = zip(*kept, strict=True) if kept else ((), (), ())
+        present = [(position[number], row, weight) for number, row, weight in used if number in position]
+        request, rows, weights = zip(*present, strict=True) if present else ((), (), ())
         order = np.argsort(np.array(request, np.int64), kind="stable")
         return PastRequests(
             from_blobs([vector for _, vector, *_ in found], dim) if found else np.empty((0, dim), np.float32),

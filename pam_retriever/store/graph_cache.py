@@ -59,9 +59,9 @@ class Stored:
 def save(database: SQLiteDatabase, folder: Path, indexes: KeyIndexes, taken: bool) -> None:
     """Saves the graphs, if there are any. Saves nothing if they were ``taken`` and no memory changed since."""
     graphs = {part: index.graph for part, index in indexes.parts().items()}
-    kept = {part: graph for part, graph in graphs.items() if graph is not None}
+    present = {part: graph for part, graph in graphs.items() if graph is not None}
     saved = read_saved(database, SETTING)
-    if len(kept) < len(graphs):
+    if len(present) < len(graphs):
         if saved is not None:
             forget(database)
         return
@@ -69,7 +69,7 @@ def save(database: SQLiteDatabase, folder: Path, indexes: KeyIndexes, taken: boo
         return
     name, version = f"ann-{uuid.uuid4().hex[:12]}", database.connection.version
     try:
-        parts = {part: _write(folder / f"{name}.{part}", graph) for part, graph in kept.items()}
+        parts = {part: _write(folder / f"{name}.{part}", graph) for part, graph in present.items()}
     except OSError as error:
         warnings.warn(f"The graphs were not saved ({error}): the next open builds them.", RuntimeWarning, 3)
         return

@@ -32,8 +32,8 @@ class LearnedSteps:
         found: Bools = trajectory > self.number
         if self.grew:
             numbers, first = np.array(sorted(self.grew.items()), np.int64).T
-            place = np.minimum(np.searchsorted(numbers, trajectory), len(numbers) - 1)
-            found = found | ((numbers[place] == trajectory) & (position >= first[place]))
+            at = np.minimum(np.searchsorted(numbers, trajectory), len(numbers) - 1)
+            found = found | ((numbers[at] == trajectory) & (position >= first[at]))
         return found
 
     def old(self, numbers: Int64) -> Bools:

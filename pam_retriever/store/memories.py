@@ -22,7 +22,7 @@ from pam_retriever.types import Float32, Int64, Record
 from pam_retriever.validation import selects_all
 
 ROWS_AT_ONCE = 1_000_000  # read as one string
-WRITES_KEPT = 1_000  # writes whose rows are recorded
+MAX_WRITES = 1_000  # writes whose rows are recorded
 
 
 class SQLiteMemories:
@@ -38,7 +38,7 @@ class SQLiteMemories:
     def __init__(self, connection: Connection) -> None:
         self._connection, self._times = connection, SQLiteTimes(connection)
         self.words_version = 0
-        self._written: deque[Int64 | None] = deque(maxlen=WRITES_KEPT)  # rows per version; None: memories were removed
+        self._written: deque[Int64 | None] = deque(maxlen=MAX_WRITES)  # rows per version; None: memories were removed
         self._metadata: MetadataIndex | None = None  # created by the first filter
         self._changed: set[int] = set()  # rows written, or about to be, since the metadata index was made
 
@@ -293,8 +293,8 @@ class SQLiteMemories:
         last: int = self._connection.fetch("SELECT coalesce(max(row), 0) FROM memories")[0][0]
         return last
 
-    def places(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
-        return words.places(self._connection.fetch, term, column, most)
+    def positions(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
+        return words.positions(self._connection.fetch, term, column, most)
 
     def lengths(self) -> tuple[Int64, Int64]:
         return words.lengths(self._connection.fetch)

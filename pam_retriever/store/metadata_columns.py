@@ -25,7 +25,7 @@ Number = int | float
 
 EXACT = 2**53  # integers up to this value are exact as doubles
 TABLE_FROM = 16  # from this many texts in one look-up, a hash table is faster
-NO_PLACES: Int32 = np.empty(0, np.int32)
+NO_POSITIONS: Int32 = np.empty(0, np.int32)
 
 
 class Numbers:
@@ -170,30 +170,30 @@ class Lists(Generic[V]):
 
     Args:
         values: m distinct values.
-        starts: (m + 1,) the index in ``places`` at which the positions of each value begin.
-        places: (e,) positions of memories.
+        starts: (m + 1,) the index in ``positions`` at which the positions of each value begin.
+        positions: (e,) positions of memories.
     """
 
-    def __init__(self, values: V, starts: Int32, places: Int32) -> None:
+    def __init__(self, values: V, starts: Int32, positions: Int32) -> None:
         self.values: V = values
-        self._starts, self.places = starts, places
+        self._starts, self.positions = starts, positions
 
     @classmethod
-    def of(cls, values: V, code: Int64, places: Int32) -> Lists[V]:
+    def of(cls, values: V, code: Int64, positions: Int32) -> Lists[V]:
         """Builds the lists from entries, each with a value ``code`` (e,) and a position (e,)."""
         starts = np.zeros(len(values) + 1, np.int32)
         np.cumsum(np.bincount(code, minlength=len(values)), out=starts[1:])
-        return cls(values, starts, places[np.argsort(code, kind="stable")])
+        return cls(values, starts, positions[np.argsort(code, kind="stable")])
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        return int(self.values.nbytes + self._starts.nbytes + self.places.nbytes)
+        return int(self.values.nbytes + self._starts.nbytes + self.positions.nbytes)
 
     def between(self, first: int, last: int) -> Int32:
         """Returns the positions of the values with numbers from ``first`` to before ``last``."""
-        places: Int32 = self.places[self._starts[first] : self._starts[max(first, last)]]
-        return places
+        positions: Int32 = self.positions[self._starts[first] : self._starts[max(first, last)]]
+        return positions
 
     def at(self, values: Int64) -> Int32:
         """Returns the positions of some values, given by their numbers."""
@@ -202,16 +202,16 @@ class Lists(Generic[V]):
         starts = self._starts[values]
         counts = self._starts[values + 1] - starts
         before = np.cumsum(counts) - counts
-        places: Int32 = self.places[np.repeat(starts - before, counts) + np.arange(counts.sum())]
-        return places
+        positions: Int32 = self.positions[np.repeat(starts - before, counts) + np.arange(counts.sum())]
+        return positions
 
     def entries(self) -> tuple[list[Any], Int64]:
         """Returns all positions, and the value number of each (e,)."""
         return self.values.listed(), np.repeat(np.arange(len(self.values)), np.diff(self._starts))
 
 
-NO_NUMBERS = Lists(Numbers(np.empty(0)), np.zeros(1, np.int32), NO_PLACES)
-NO_TEXTS = Lists(Texts([]), np.zeros(1, np.int32), NO_PLACES)
+NO_NUMBERS = Lists(Numbers(np.empty(0)), np.zeros(1, np.int32), NO_POSITIONS)
+NO_TEXTS = Lists(Texts([]), np.zeros(1, np.int32), NO_POSITIONS)
 
 
 @dataclass(frozen=True)
@@ -232,13 +232,13 @@ class Column:
     nested: Lists[Texts] = NO_TEXTS
     number_entry: Lists[Numbers] = NO_NUMBERS
     text_entry: Lists[Texts] = NO_TEXTS
-    none: Int32 = field(default_factory=lambda: NO_PLACES)
+    none: Int32 = field(default_factory=lambda: NO_POSITIONS)
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
         parts = (getattr(self, part.name) for part in fields(self))
-        return sum(part.nbytes for part in parts if len(part.places if isinstance(part, Lists) else part))
+        return sum(part.nbytes for part in parts if len(part.positions if isinstance(part, Lists) else part))
 
     def of(self, kind: Kind, entries: bool = False) -> Lists[Any]:
         """Returns the values of a kind, or the list ``entries`` of this kind."""
@@ -246,9 +246,9 @@ class Column:
         return lists
 
     @property
-    def places(self) -> Int32:
+    def positions(self) -> Int32:
         """Returns the positions of all memories that have the key."""
-        return np.concatenate([self.number.places, self.text.places, self.nested.places, self.none])
+        return np.concatenate([self.number.positions, self.text.positions, self.nested.positions, self.none])
 
 
 class ColumnBuilder:
@@ -258,33 +258,34 @@ class ColumnBuilder:
         self._found: dict[str, tuple[list[Any], list[int]]] = {}
         self._none: list[int] = []
 
-    def add(self, place: int, value: Any) -> None:
+    def add(self, position: int, value: Any) -> None:
         """Adds the value of one memory, as ``json.loads`` gives it."""
         if isinstance(value, str):
-            self._put("text", value, place)
+            self._put("text", value, position)
         elif value is None:
-            self._none.append(place)
+            self._none.append(position)
         elif isinstance(value, list | dict):
-            self._put("nested", to_json(value), place)
+            self._put("nested", to_json(value), position)
             for item in value if isinstance(value, list) else ():
                 if isinstance(item, str):
-                    self._put("text_entry", item, place)
+                    self._put("text_entry", item, position)
                 elif isinstance(item, int | float):
-                    self._put("number_entry", as_number(item), place)
+                    self._put("number_entry", as_number(item), position)
         else:
-            self._put("number", as_number(value), place)
+            self._put("number", as_number(value), position)
 
-    def _put(self, part: str, value: Any, place: int) -> None:
-        values, places = self._found.get(part) or self._found.setdefault(part, ([], []))
+    def _put(self, part: str, value: Any, position: int) -> None:
+        values, positions = self._found.get(part) or self._found.setdefault(part, ([], []))
         values.append(value)
-        places.append(place)
+        positions.append(position)
 
     def column(self) -> Column:
         """Returns the column."""
         parts = {
-            part: _index(part, values, np.array(places, np.int32)) for part, (values, places) in self._found.items()
+            part: _index(part, values, np.array(positions, np.int32))
+            for part, (values, positions) in self._found.items()
         }
-        return Column(**parts, none=np.array(self._none, np.int32) if self._none else NO_PLACES)
+        return Column(**parts, none=np.array(self._none, np.int32) if self._none else NO_POSITIONS)
 
 
 def merged(columns: Sequence[tuple[Column, Int32]]) -> Column:
@@ -296,34 +297,34 @@ def merged(columns: Sequence[tuple[Column, Int32]]) -> Column:
     parts: dict[str, Lists[Any]] = {}
     for name in ("number", "text", "nested", "number_entry", "text_entry"):
         values: list[Any] = []
-        codes, places = [], []
+        codes, positions = [], []
         for column, moved in columns:
             lists: Lists[Any] = getattr(column, name)
-            if len(lists.places):
+            if len(lists.positions):
                 own, code = lists.entries()
-                place = moved[lists.places]
-                codes.append(code[place >= 0] + len(values))
-                places.append(place[place >= 0])
+                position = moved[lists.positions]
+                codes.append(code[position >= 0] + len(values))
+                positions.append(position[position >= 0])
                 values += own
         if values:
-            parts[name] = _merge(name, values, np.concatenate(codes), np.concatenate(places))
+            parts[name] = _merge(name, values, np.concatenate(codes), np.concatenate(positions))
     none = np.concatenate([moved[column.none] for column, moved in columns])
     return Column(**parts, none=none[none >= 0])
 
 
-def _merge(part: str, values: list[Any], code: Int64, places: Int32) -> Lists[Any]:
+def _merge(part: str, values: list[Any], code: Int64, positions: Int32) -> Lists[Any]:
     """Merges entries by ``code`` (e,). Values may be duplicates, or unused."""
     used, code = np.unique(code, return_inverse=True)
-    kept = [values[at] for at in used.tolist()]
-    if not kept:
+    used_values = [values[at] for at in used.tolist()]
+    if not used_values:
         return NO_NUMBERS if part.startswith("number") else NO_TEXTS
-    distinct, of_kept = Numbers.index(kept) if part.startswith("number") else Texts.index(kept)
-    return Lists.of(distinct, of_kept[code], places)
+    distinct, of_used = Numbers.index(used_values) if part.startswith("number") else Texts.index(used_values)
+    return Lists.of(distinct, of_used[code], positions)
 
 
-def _index(part: str, values: list[Any], places: Int32) -> Lists[Any]:
+def _index(part: str, values: list[Any], positions: Int32) -> Lists[Any]:
     distinct, code = Numbers.index(values) if part.startswith("number") else Texts.index(values)
-    return Lists.of(distinct, code, places)
+    return Lists.of(distinct, code, positions)
 
 
 def entry_at(value: str, path: Sequence[str]) -> tuple[bool, Any]:

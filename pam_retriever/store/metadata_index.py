@@ -63,7 +63,7 @@ class Segment:
             IndexFormatError: the metadata are damaged.
         """
         builders: dict[str, ColumnBuilder] = {}
-        for place, stored in enumerate(metadatas):
+        for position, stored in enumerate(metadatas):
             metadata = from_json(stored, "The metadata of a memory")
             if not isinstance(metadata, dict):
                 raise IndexFormatError(
@@ -71,7 +71,7 @@ class Segment:
                 )
             for key, value in metadata.items():
                 builder = builders.get(key) or builders.setdefault(key, ColumnBuilder())
-                builder.add(place, value)
+                builder.add(position, value)
         return cls(rows, {key: builder.column() for key, builder in builders.items()})
 
     def __len__(self) -> int:
@@ -135,7 +135,7 @@ class Segment:
         mask = np.zeros(len(self.rows), bool)
         column = self._column(test.key)
         if column is not None:
-            mask[_range([test, *more], column) if isinstance(test, Compares) else _places(test, column)] = True
+            mask[_range([test, *more], column) if isinstance(test, Compares) else _positions(test, column)] = True
         return mask
 
     def _column(self, key: str) -> Column | None:
@@ -151,22 +151,22 @@ class Segment:
         values, code = self.columns[path[0]].nested.entries()
         spelt = np.zeros(len(self.rows), bool)
         if literal is not None:
-            spelt[literal.places] = True
+            spelt[literal.positions] = True
         found = [entry_at(value, path[1:]) for value in values]
         builder = ColumnBuilder()
-        for place, at in zip(self.columns[path[0]].nested.places.tolist(), code.tolist(), strict=True):
+        for position, at in zip(self.columns[path[0]].nested.positions.tolist(), code.tolist(), strict=True):
             there, value = found[at]
-            if there and not spelt[place]:
-                builder.add(place, value)
+            if there and not spelt[position]:
+                builder.add(position, value)
         same: Int32 = np.arange(len(self.rows), dtype=np.int32)
         column = builder.column()
         return column if literal is None else merged([(literal, same), (column, same)])
 
 
-def _places(test: Has | IsNone | Among | HasEntry | HasPart, column: Column) -> Int32:
+def _positions(test: Has | IsNone | Among | HasEntry | HasPart, column: Column) -> Int32:
     """Returns the positions in a column that satisfy a test."""
     if isinstance(test, Has):
-        return column.places
+        return column.positions
     if isinstance(test, IsNone):
         return column.none
     if isinstance(test, HasPart):
@@ -250,13 +250,13 @@ def _merge(segments: Sequence[Segment]) -> Segment:
     alive = [np.ones(len(one.rows), bool) if one.alive is None else one.alive for one in segments]
     rows = np.concatenate([one.rows[some] for one, some in zip(segments, alive, strict=True)])
     order = np.argsort(rows, kind="stable")
-    place = np.empty(len(rows), np.int32)
-    place[order] = np.arange(len(rows), dtype=np.int32)
+    position = np.empty(len(rows), np.int32)
+    position[order] = np.arange(len(rows), dtype=np.int32)
     moved, first = [], 0
     for one, some in zip(segments, alive, strict=True):
         to = np.full(len(one.rows), -1, np.int32)
         count = int(some.sum())
-        to[some] = place[first : first + count]
+        to[some] = position[first : first + count]
         moved.append(to)
         first += count
     keys = list(dict.fromkeys(key for one in segments for key in one.columns))
@@ -264,7 +264,7 @@ def _merge(segments: Sequence[Segment]) -> Segment:
         key: merged([(one.columns[key], to) for one, to in zip(segments, moved, strict=True) if key in one.columns])
         for key in keys
     }
-    return Segment(rows[order], {key: column for key, column in columns.items() if len(column.places)})
+    return Segment(rows[order], {key: column for key, column in columns.items() if len(column.positions)})
 
 
 def with_times(condition: Condition, rows_of: Callable[[Timed], Int64]) -> Condition:

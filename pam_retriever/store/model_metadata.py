@@ -30,7 +30,7 @@ def read_model(settings: Settings) -> ModelMetadata | None:
     return cast("ModelMetadata | None", model)
 
 
-def read_learnt(model: ModelMetadata) -> tuple[int, Calibration | None]:
+def read_window_and_calibration(model: ModelMetadata) -> tuple[int, Calibration | None]:
     """Reads the window and the calibration that the setting "model" describes.
 
     Raises:
@@ -51,26 +51,26 @@ def mark_forgotten(settings: Settings) -> None:
 
 
 def write_model(
-    settings: Settings, packed: PackedPredictor, learnt: TrainedModel, learnt_to: int, forgotten: object
+    settings: Settings, packed: PackedPredictor, trained: TrainedModel, last_trained: int, forgotten: object
 ) -> None:
     """Writes the setting "model", inside a transaction.
 
     Args:
         settings: of the database.
         packed: the first result of ``pack_predictor``.
-        learnt: the result of the training.
-        learnt_to: the highest number of a trajectory that was learnt.
+        trained: the result of the training.
+        last_trained: the highest number of a trajectory that was learnt.
         forgotten: the setting "forgotten" of the replaced model. If experience was deleted during the training, the
             new weights know of it, too.
     """
     about = {
-        "window": learnt.window,
-        "trust": to_stored(learnt.calibration),
-        "learnt_to": learnt_to,
-        "recipe": None if learnt.recipe is None else dict(learnt.recipe),
+        "window": trained.window,
+        "trust": to_stored(trained.calibration),
+        "learnt_to": last_trained,
+        "recipe": None if trained.recipe is None else dict(trained.recipe),
     }
     settings.set("model", {**packed, **about})
-    settings.set(FORGOTTEN, forgotten if forgotten != learnt.forgotten else False)
+    settings.set(FORGOTTEN, forgotten if forgotten != trained.forgotten else False)
 
 
 def check_fitted(memories: int, weights: bool, associations: bool) -> None:

@@ -32,7 +32,7 @@ class ReadWriteLock:
         self._waiting: dict[int, threading.Lock] = {}  # writers: thread -> its gate
         self._invited: dict[int, threading.Lock] = {}  # readers that waited during a write
         self._invited_at = 0.0
-        self._kept_out: dict[int, threading.Lock] = {}  # readers that came since then
+        self._blocked: dict[int, threading.Lock] = {}  # readers that came since then
         self._writer: int | None = None
         self._depth = 0
         self._process = os.getpid()
@@ -87,8 +87,8 @@ class ReadWriteLock:
         if wrote:
             with self._mutex:
                 self._invited_at = time.monotonic()
-                self._invited.update(self._kept_out)
-                self._kept_out.clear()
+                self._invited.update(self._blocked)
+                self._blocked.clear()
         self._open_gates()
 
     # ---- shared
@@ -108,7 +108,7 @@ class ReadWriteLock:
             elif self._writer == me:
                 self._readers[me] = 1
             else:
-                self._wait(self._kept_out, self._may_read, me)
+                self._wait(self._blocked, self._may_read, me)
             yield
         finally:
             if me in self._readers:  # no call comes before the lock is released
@@ -116,7 +116,7 @@ class ReadWriteLock:
                 if not self._readers[me]:
                     del self._readers[me]
             if me not in self._readers:
-                self._kept_out.pop(me, None)
+                self._blocked.pop(me, None)
                 self._invited.pop(me, None)
                 if self._waiting and not self.forked:
                     self._open_gates()
@@ -127,7 +127,7 @@ class ReadWriteLock:
             return False
         self._readers[me] = 1
         self._invited.pop(me, None)
-        self._kept_out.pop(me, None)
+        self._blocked.pop(me, None)
         return True
 
     # ---- waiting
@@ -150,7 +150,7 @@ class ReadWriteLock:
     def _open_gates(self) -> None:
         """Wakes all waiting threads."""
         with self._mutex:
-            gates = [*self._invited.values(), *self._kept_out.values(), *self._waiting.values()]
+            gates = [*self._invited.values(), *self._blocked.values(), *self._waiting.values()]
             for gate in gates:
                 if gate.locked():
                     gate.release()

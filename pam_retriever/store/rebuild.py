@@ -63,13 +63,13 @@ class Rebuild(Protocol):
     rows: Int64
     changed: set[int]
 
-    def prepare(self, learnt: TrainedModel) -> None:
+    def prepare(self, trained: TrainedModel) -> None:
         """Computes all keys and builds an ANN index. This takes long; the store answers and changes meanwhile."""
 
-    def help_prepare(self, learnt: TrainedModel) -> None:
+    def help_prepare(self, trained: TrainedModel) -> None:
         """Computes this process's share of the keys that the first process prepares."""
 
-    def commit(self, learnt: TrainedModel, episodes: list[Episode]) -> None:
+    def commit(self, trained: TrainedModel, episodes: list[Episode]) -> None:
         """Stores weights, keys, and the episodes given to ``fit``, in one transaction. Nobody may read meanwhile."""
 
     def end(self) -> None:

@@ -130,10 +130,10 @@ def encode_anew(store: Store, lock: ReadWriteLock, new: NewSpace, progress: bool
         with lock.exclusive():
             _check_observed(store)
             now = store.database.memories.rows()
-            place = np.searchsorted(rows, now)
+            position = np.searchsorted(rows, now)
             known = np.isin(now, rows) & ~np.isin(now, np.fromiter(begun.changed, np.int64))
             switched = np.empty((len(now), store.dim), np.float32)
-            switched[known] = vectors[place[known]]
+            switched[known] = vectors[position[known]]
             if not known.all():
                 switched[~known] = _encode_rows(store, lock, new.space.encoder, now[~known])
             if len(now):

@@ -242,9 +242,9 @@ def _put_aside(folder: Path) -> Iterator[str]:
             if path.name.endswith("-shm"):  # SQLite creates it again
                 path.unlink()
                 continue
-            kept = path.replace(path.with_name(f"damaged-{path.name}"))
+            moved_to = path.replace(path.with_name(f"damaged-{path.name}"))
             if path.suffix == ".sqlite":
-                yield f"the damaged database is kept as {kept.name}"
+                yield f"the damaged database is kept as {moved_to.name}"
 
 
 def _new_manifest(folder: Path, known: Manifest | None, dim: int, backend: str) -> Manifest:

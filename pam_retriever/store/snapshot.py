@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError, StorageError
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.store import words
-from pam_retriever.store.changes import forget_changes, forget_kept
+from pam_retriever.store.changes import forget_cached_files, forget_changes
 from pam_retriever.store.companions import check_companions, check_links, holds_log
 from pam_retriever.store.connection import Mode
 from pam_retriever.store.damage import check_everything
@@ -191,9 +191,9 @@ def write_snapshot(
         try:
             remove_unfinished(folder)
             replaced = matching(folder, "memories-*.sqlite*", "predictor-*.safetensors*")
-            kept = write_files(folder, old, manifest, database, predictor, tenants)
+            current = write_files(folder, old, manifest, database, predictor, tenants)
             for path in replaced:
-                if path.name not in kept:
+                if path.name not in current:
                     path.unlink(missing_ok=True)
             remove_other_tenants(folder, read_manifest(folder))
         finally:
@@ -225,13 +225,13 @@ def write_files(
         copy.replace(folder / name)
     finally:
         copy.unlink(missing_ok=True)
-    kept = {name}
+    current = {name}
     if predictor is not None:
         model, packed = pack_predictor(predictor)
         write_weights(folder, model, packed)
-        kept.add(str(model["file"]))
+        current.add(str(model["file"]))
     write_manifest(folder, {**manifest, "database": name, "database_sha256": digest})
-    return kept
+    return current
 
 
 def _takes_no_journal(path: Path) -> bool:
@@ -248,7 +248,7 @@ def _finish_copy(path: Path) -> None:
             def fetch(*statement: Any) -> list[Any]:
                 return connection.execute(*statement).fetchall()
 
-            if words.erase_removed(fetch) | forget_changes(fetch) | forget_kept(fetch):
+            if words.erase_removed(fetch) | forget_changes(fetch) | forget_cached_files(fetch):
                 connection.execute("VACUUM")
             connection.execute("PRAGMA schema_version = 1")  # SQLite counts schema changes here, copies included
             connection.execute("PRAGMA user_version = 0")  # commits of the original
@@ -256,6 +256,6 @@ def _finish_copy(path: Path) -> None:
         finally:
             connection.close()
         with path.open("r+b") as file:  # change counters; that at 92 names the state whose size is stored
-            for place in HEADER_COUNTERS:
-                file.seek(place)
+            for position in HEADER_COUNTERS:
+                file.seek(position)
                 file.write((1).to_bytes(4, "big"))

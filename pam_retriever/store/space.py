@@ -105,10 +105,10 @@ def read_space(database: Database, given: Space | None, dim: int) -> Space | Non
             "Build it as it was built for the index.",
         )
     _fill(encoder, database.settings.weights("encoder"), "encoder")
-    kept = cast("dict[str, Any] | None", database.settings.get("outward"))
+    stored = cast("dict[str, Any] | None", database.settings.get("outward"))
     outward = None
-    if kept is not None:
-        outward = _rebuild_outward(kept, dim)
+    if stored is not None:
+        outward = _rebuild_outward(stored, dim)
         _fill(outward, database.settings.weights("outward"), "outward predictor")
     return Space.of(encoder, outward)
 

@@ -226,8 +226,8 @@ class SQLiteStore(Store):
         remaining += [f"{name}, which repair put aside: delete it" for name in copies]
         return overwritten, remaining
 
-    def begin_rebuild(self, learnt_to: int) -> Rebuild:
-        return SQLiteRebuild(self, learnt_to)
+    def begin_rebuild(self, last_trained: int) -> Rebuild:
+        return SQLiteRebuild(self, last_trained)
 
     def codes_of(self, rows: Int64) -> Float32:
         assert self.predictor is not None

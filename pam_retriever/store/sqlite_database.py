@@ -32,7 +32,7 @@ class SQLiteDatabase:
         mode: see ``Connection``.
         sha256: checksum of the file, for ``verify`` or ``verify_meanwhile``; None if the file is verified.
         checked: whether another connection has checked the contents.
-        before_change, resting: see ``Connection``.
+        before_change, immutable: see ``Connection``.
 
     Attributes:
         connection: connection to the file, for transactions and copies.
@@ -59,10 +59,10 @@ class SQLiteDatabase:
         sha256: str | None = None,
         checked: bool = False,
         before_change: Callable[[], object] = lambda: None,
-        resting: bool = False,
+        immutable: bool = False,
     ) -> None:
         self._verification = None if path is None or sha256 is None else Verification(path, sha256, _types_of(path))
-        self.connection = Connection(path, SCHEMA, mode, OLDER, before_change, resting)
+        self.connection = Connection(path, SCHEMA, mode, OLDER, before_change, immutable)
         self.memories = SQLiteMemories(self.connection)
         self.trajectories = SQLiteTrajectories(self.connection)
         self.feedback = SQLiteFeedback(self.connection)

@@ -26,48 +26,48 @@ class SQLiteRebuild:
 
     Args:
         store: the store whose keys are replaced.
-        learnt_to: the highest number of a trajectory that the training saw.
+        last_trained: the highest number of a trajectory that the training saw.
     """
 
-    def __init__(self, store: SQLiteStore, learnt_to: int) -> None:
-        self._store, self._database, self._learnt_to = store, store.database, learnt_to
+    def __init__(self, store: SQLiteStore, last_trained: int) -> None:
+        self._store, self._database, self._last_trained = store, store.database, last_trained
         self.rows = self._database.memories.rows()
         self.changed: set[int] = set()
         self._database.noted.append(self.changed)
         self._whole: WritableAnnIndex | None = None
 
-    def prepare(self, learnt: TrainedModel) -> None:
-        width = self._store.dim + learnt.predictor.config.width
-        self._whole = self._store.copies.built.over(self.rows, self._keys(learnt), width)
+    def prepare(self, trained: TrainedModel) -> None:
+        width = self._store.dim + trained.predictor.config.width
+        self._whole = self._store.copies.built.over(self.rows, self._keys(trained), width)
 
-    def help_prepare(self, learnt: TrainedModel) -> None:
-        keys = self._keys(learnt)
+    def help_prepare(self, trained: TrainedModel) -> None:
+        keys = self._keys(trained)
         for chunk in chunks(len(self.rows)):
             keys[chunk]
 
-    def _keys(self, learnt: TrainedModel) -> NewKeys:
+    def _keys(self, trained: TrainedModel) -> NewKeys:
         store = self._store
         vectors = StoredVectors(store.database.memories, store.lock, self.rows, store.dim)
-        return NewKeys(self.rows, vectors, learnt.associate_together, sample=learnt.associate)
+        return NewKeys(self.rows, vectors, trained.associate_together, sample=trained.associate)
 
-    def commit(self, learnt: TrainedModel, episodes: list[Episode]) -> None:
-        store, whole, width = self._store, self._whole, self._store.dim + learnt.predictor.config.width
+    def commit(self, trained: TrainedModel, episodes: list[Episode]) -> None:
+        store, whole, width = self._store, self._whole, self._store.dim + trained.predictor.config.width
         store.follow_database()
         database = store.database
         assert whole is not None, "prepare comes first"
-        model = store.write_weights(learnt.predictor)
+        model = store.write_weights(trained.predictor)
         with database.transaction():
             # trajectories that arrived during the training were not learnt
-            came_meanwhile = database.trajectories.last_number() != self._learnt_to
+            came_meanwhile = database.trajectories.last_number() != self._last_trained
             store.write_associations(self.rows, whole)
-            added, written = write_trajectories(database, episodes, learnt.associate_new)
-            settle_growth(database, learnt.ends)
+            added, written = write_trajectories(database, episodes, trained.associate_new)
+            settle_growth(database, trained.ends)
             new = rows_of(added)
             self.changed.update(new.tolist())
-            rows, vectors, associations = self._changed(learnt, added)
+            rows, vectors, associations = self._changed(trained, added)
             database.memories.set_associations(rows, associations)
-            learnt_to = self._learnt_to if came_meanwhile else database.trajectories.last_number()
-            write_model(database.settings, model, learnt, learnt_to, database.settings.get(FORGOTTEN))
+            last_trained = self._last_trained if came_meanwhile else database.trajectories.last_number()
+            write_model(database.settings, model, trained, last_trained, database.settings.get(FORGOTTEN))
             store.reserve_disk(len(rows), whole)
 
         def change() -> None:
@@ -77,18 +77,18 @@ class SQLiteRebuild:
                 indexes.add_prefixes(new_rows, new_vectors)
             link(store.links, written)
             store.copies.publish(
-                indexes, predictor=learnt.predictor, calibration=learnt.calibration, window=learnt.window
+                indexes, predictor=trained.predictor, calibration=trained.calibration, window=trained.window
             )
 
         store.apply_after_commit(new, change)
         if store.folder is not None:
             remove_other_predictors(store.folder, keep=str(model["file"]))
 
-    def _changed(self, learnt: TrainedModel, added: list[Added]) -> tuple[Int64, Float32, Float32]:
+    def _changed(self, trained: TrainedModel, added: list[Added]) -> tuple[Int64, Float32, Float32]:
         """Returns the rows that changed meanwhile and are still stored, with vectors and association vectors."""
         changed = np.array(sorted(self.changed), np.int64)
         rows, vectors = self._store.database.memories.vectors_of(changed, self._store.dim)
-        associations = learnt.associate(rows, vectors)
+        associations = trained.associate(rows, vectors)
         for new_rows, _, given in added:  # the training knew these rows by id only
             associations[np.searchsorted(rows, new_rows)] = given
         return rows, vectors, associations

@@ -72,7 +72,7 @@ def _rebuild(fetch: Fetch) -> None:
     )
 
 
-def places(fetch: Fetch, term: str, column: str, most: int) -> tuple[Int64, Int64]:
+def positions(fetch: Fetch, term: str, column: str, most: int) -> tuple[Int64, Int64]:
     """Returns the sorted rows whose ``column`` holds a term, with counts, from at most ``most`` occurrences."""
     # one string for all rows: reading rows one by one takes longer than finding them
     found = fetch(
@@ -103,13 +103,13 @@ class Tokenizer:
     def __call__(self, text: str) -> list[str]:
         """Returns distinct terms, sorted, without terms that are too long. Omits stop words if other words exist."""
         words = re.findall(r"\w+", text.replace("\x00", " ").lower())
-        kept = [word for word in words if word not in self._stop_words] or words
+        terms = [word for word in words if word not in self._stop_words] or words
         try:
             database = self._idle.pop()  # no other thread gets it from here on
         except IndexError:
             database = _new_query()
         try:
-            database.execute("INSERT INTO query (rowid, text) VALUES (1, ?)", [" ".join(kept)])
+            database.execute("INSERT INTO query (rowid, text) VALUES (1, ?)", [" ".join(terms)])
             found = database.execute("SELECT term FROM terms WHERE length(CAST(term AS BLOB)) <= ?", [LONGEST_TERM])
             terms = [term for (term,) in found]
             database.execute("INSERT INTO query (query) VALUES ('delete-all')")

@@ -111,8 +111,8 @@ class WritableFolder:
         check_file(path, None if later else sha256)
         self._sha256, self._stamp = sha256, _stamp(path)
         try:
-            resting = sha256 is not None and later is None
-            database = SQLiteDatabase(path, "write", later, before_change=self._seal.lift, resting=resting)
+            immutable = sha256 is not None and later is None
+            database = SQLiteDatabase(path, "write", later, before_change=self._seal.lift, immutable=immutable)
         except PAMError:
             self._say_checksum()
             raise

@@ -248,8 +248,8 @@ class Repository:
 
 def _environment() -> dict[str, str]:
     """Returns the environment of this process without variables that redirect git, for example GIT_DIR in a hook."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return kept | {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return environment | {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
 
 
 def _no_git() -> RepositoryUnreadable:

@@ -69,10 +69,10 @@ class MilvusBackend:
             raise InvalidInput(f"Got dim={dim} for Milvus.", f"at most {MAX_DIM:,}", "Use shorter vectors.")
         connection = Connection(self._uri, self._token, self.prefix, self._patience)
         try:
-            _check_version(connection.run(lambda client: str(client.get_server_version())), connection.place)
+            _check_version(connection.run(lambda client: str(client.get_server_version())), connection.location)
             calls = Calls(connection)
             stored = calls.settings.read("$index")
-            dim = _agreed(stored, dim, connection.place)
+            dim = _agreed(stored, dim, connection.location)
             database = MilvusDatabase(calls, dim)
             if calls.settings.read("$state") is None:
                 calls.make()
@@ -85,26 +85,26 @@ class MilvusBackend:
         return EngineStore(self.name, database)
 
 
-def _check_version(found: str, place: str) -> None:
+def _check_version(found: str, location: str) -> None:
     numbers = re.findall(r"\d+", found)
     if tuple(map(int, numbers[:2])) < LEAST:
         least = ".".join(map(str, LEAST))
-        raise StorageError(f"{place} is version {found}.", f"{least} or later", "Upgrade it.")
+        raise StorageError(f"{location} is version {found}.", f"{least} or later", "Upgrade it.")
 
 
-def _agreed(stored: str | None, dim: int | None, place: str) -> int:
+def _agreed(stored: str | None, dim: int | None, location: str) -> int:
     """Returns the dimension of the existing or new index, after a check that both given values agree."""
     if stored is None:
         if dim is None:
-            raise InvalidInput(f"There is no index at {place}.", "dim for a new one", "Pass dim=...")
+            raise InvalidInput(f"There is no index at {location}.", "dim for a new one", "Pass dim=...")
         return dim
-    number, kept = stored.split()
+    number, stored_dim = stored.split()
     if not 1 <= int(number) <= FORMAT:
-        raise IndexFormatError(f"{place} has format {number}.", f"{FORMAT}", "Upgrade pam-retriever.")
-    if dim not in (None, int(kept)):
+        raise IndexFormatError(f"{location} has format {number}.", f"{FORMAT}", "Upgrade pam-retriever.")
+    if dim not in (None, int(stored_dim)):
         raise InvalidInput(
-            f"Got dim={dim} for the index at {place}.",
-            f"{kept}, its dimension",
+            f"Got dim={dim} for the index at {location}.",
+            f"{stored_dim}, its dimension",
             "Leave dim out, or choose another prefix.",
         )
-    return int(kept)
+    return int(stored_dim)

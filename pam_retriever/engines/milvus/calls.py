@@ -43,7 +43,7 @@ class Calls:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.place = connection.place
+        self.location = connection.location
         self._local = threading.local()
         self._me = uuid.uuid4().hex
         self.settings = MilvusSettings(connection, lambda: self.state.generation)
@@ -110,7 +110,7 @@ class Calls:
                 if self._read().writer == self._me:
                     return replace(state, writer=self._me, since=state.since)
             if time.monotonic() > until:
-                raise IndexLocked(f"{self.place} is written to by another process.", "one writer", "Call again.")
+                raise IndexLocked(f"{self.location} is written to by another process.", "one writer", "Call again.")
             time.sleep(PAUSE)
 
     def _read(self) -> MilvusState:

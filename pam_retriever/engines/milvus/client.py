@@ -33,12 +33,12 @@ class Connection:
         patience: seconds for which the client tries to reconnect.
 
     Attributes:
-        place: a description of the location.
+        location: a description of the location.
     """
 
     def __init__(self, uri: str, token: str, prefix: str, patience: float) -> None:
         self._uri, self._token, self._patience = uri, token, patience
-        self.prefix, self.place = prefix, f"Milvus at {uri}, prefix {prefix!r}"
+        self.prefix, self.location = prefix, f"Milvus at {uri}, prefix {prefix!r}"
         self._mutex = threading.Lock()
         self._closed = False
         self._client: MilvusClient | None = self._connect()
@@ -48,7 +48,7 @@ class Connection:
             return MilvusClient(self._uri, token=self._token, timeout=self._patience)
         except (MilvusException, grpc.RpcError, OSError) as error:
             raise EngineUnavailable(
-                f"{self.place} cannot be reached ({_words(error)}).",
+                f"{self.location} cannot be reached ({_words(error)}).",
                 "a server that runs, or a file that no other process has open",
                 "Start it, or check the URI.",
             ) from error
@@ -70,11 +70,11 @@ class Connection:
             except (MilvusException, grpc.RpcError, ValueError) as error:
                 if not _is_lost(error):
                     raise StorageError(
-                        f"{self.place}: {_words(error)}.", "a server that takes it", "See its log."
+                        f"{self.location}: {_words(error)}.", "a server that takes it", "See its log."
                     ) from error
                 if time.monotonic() + pause > until:
                     raise EngineUnavailable(
-                        f"{self.place} cannot be reached ({_words(error)}).", "a server that runs", "Start it."
+                        f"{self.location} cannot be reached ({_words(error)}).", "a server that runs", "Start it."
                     ) from error
                 with self._mutex:
                     self._client = None

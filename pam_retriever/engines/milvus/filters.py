@@ -47,8 +47,8 @@ class MilvusCompiler(Compiler):
     def join(self, terms: list[str], word: str) -> str:
         if word == "OR" and "" in terms:
             return ""
-        kept = [term for term in terms if term]
-        return super().join(kept, word.lower()) if kept or word == "OR" else ""
+        clauses = [term for term in terms if term]
+        return super().join(clauses, word.lower()) if clauses or word == "OR" else ""
 
     def negated(self, test: str) -> str:
         del test  # the negation of a test that is true for too many memories would exclude some that match

@@ -90,15 +90,15 @@ class MilvusKeys:
         return f"MilvusKeys({self._field}, {self._width} wide)"
 
     def keys(self, rows: Int64) -> Float32:
-        distinct, place = np.unique(rows, return_inverse=True)
+        distinct, position = np.unique(rows, return_inverse=True)
         found = self._milvus.get(self._collection(), distinct.tolist(), ["row", self._field])
         if len(found) < len(distinct):
             raise Interrupted(
-                f"Another process removed memories in {self._calls.place} during this call.", "them", "Call again."
+                f"Another process removed memories in {self._calls.location} during this call.", "them", "Call again."
             )
         found.sort(key=lambda one: int(one["row"]))
         keys = np.array([one[self._field] for one in found], np.float32).reshape(len(found), self._width)
-        return (unit(keys) if self._field == "vector" else keys)[place]
+        return (unit(keys) if self._field == "vector" else keys)[position]
 
     def search(self, queries: Float32, k: int, allowed: Rows | None = None) -> tuple[Float32, Int64]:
         k = min(k, len(self))

@@ -165,7 +165,7 @@ class MilvusMemories:
         found = self._milvus.get(self.collection(), distinct, CONTENTS)
         if len(found) < len(distinct):
             raise Interrupted(
-                f"Another process removed memories in {self._calls.place} during this call.", "them", "Call again."
+                f"Another process removed memories in {self._calls.location} during this call.", "them", "Call again."
             )
         return {one["row"]: (one["id"], one["text"], one["metadata"]) for one in found}
 
@@ -186,8 +186,8 @@ class MilvusMemories:
 
     # ---- words
 
-    def places(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
-        return self._postings.places(term, column, most)
+    def positions(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
+        return self._postings.positions(term, column, most)
 
     def lengths(self) -> tuple[Int64, Int64]:
         return self._postings.lengths()

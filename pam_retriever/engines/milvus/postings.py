@@ -34,7 +34,7 @@ class Postings:
         self._table.execute("CREATE INDEX rows ON words (row)")
         self._table.execute("CREATE TABLE texts (row INTEGER PRIMARY KEY, length INTEGER)")
 
-    def places(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
+    def positions(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
         """See ``Memories.places``."""
         with self._mutex, self._table:
             self._follow()

@@ -42,8 +42,8 @@ class MilvusSettings:
         """Returns every setting of the current generation."""
         found = self._milvus.query(self._name, "key >= 0", ["name"])
         names = {row["name"] for row in found if not row["name"].startswith(("$", "model@", "forgotten@"))}
-        kept = {key: self.get(key) for key in sorted({*names, *OF_GENERATION})}
-        return {key: value for key, value in kept.items() if value is not None}
+        values = {key: self.get(key) for key in sorted({*names, *OF_GENERATION})}
+        return {key: value for key, value in values.items() if value is not None}
 
     def weights(self, name: str) -> bytes | None:
         found = self.read(f"$weights:{name}@{self._generation()}")

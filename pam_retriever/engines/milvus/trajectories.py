@@ -210,8 +210,8 @@ class MilvusTrajectories(SQLiteTrajectories):
         del grown
         _, steps = self._read(f"number > {number}")
         there = self._memories.ids()
-        kept = [(row, number, at, 1 if w is None else w) for number, at, row, _, w in steps if row in there]
-        return to_steps(kept)
+        present = [(row, number, at, 1 if w is None else w) for number, at, row, _, w in steps if row in there]
+        return to_steps(present)
 
     def removed_since(self, version: int) -> tuple[Int64, Int64]:
         """Returns nothing: after a removal all steps are read again."""

@@ -60,5 +60,5 @@ class PgVectorBackend:
             raise InvalidInput(f"Got dim={dim} for pgvector.", f"at most {MAX_DIM:,}", "Use shorter vectors.")
         database = Connections(self._dsn, self.schema, self._patience)
         with database.connect() as connection:
-            dim = prepare(connection, self.schema, dim, database.place)
+            dim = prepare(connection, self.schema, dim, database.location)
         return EngineStore(self.name, PostgresDatabase(database, dim))

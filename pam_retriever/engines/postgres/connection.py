@@ -55,7 +55,7 @@ class Connections:
         patience: seconds for which a call tries to reconnect.
 
     Attributes:
-        place: a description of the location.
+        location: a description of the location.
     """
 
     def __init__(self, dsn: str, namespace: str, patience: float) -> None:
@@ -65,7 +65,7 @@ class Connections:
         self._local = threading.local()
         self._closed = False
         self._me = uuid.uuid4()
-        self.place = _place(dsn, namespace)
+        self.location = _location(dsn, namespace)
 
     # ---- calls
 
@@ -129,12 +129,12 @@ class Connections:
             return self.retried(lambda: self._fetch_alone(statement, parameters))
         while True:
             try:
-                with explained(self.place):
+                with explained(self.location):
                     cursor = call.connection.execute(statement.encode(), parameters or None, binary=True)
                     return cursor.fetchall() if cursor.description else []
             except EngineUnavailable as error:
                 if call.writing:
-                    raise interrupted(self.place) from error
+                    raise interrupted(self.location) from error
                 self._resume(call, error)
 
     def _fetch_alone(self, statement: str, parameters: Sequence[Any]) -> list[Any]:
@@ -159,10 +159,10 @@ class Connections:
         call = self._call
         assert call is not None and call.writing
         try:
-            with explained(self.place):
+            with explained(self.location):
                 yield call.connection
         except EngineUnavailable as error:
-            raise interrupted(self.place) from error
+            raise interrupted(self.location) from error
 
     def close(self) -> None:
         """Closes all connections."""
@@ -177,7 +177,7 @@ class Connections:
         Raises:
             EngineUnavailable, InvalidInput: the server cannot be reached, or refuses the login.
         """
-        with explained(self.place):
+        with explained(self.location):
             connection = psycopg.connect(self._dsn, autocommit=True)
             try:
                 connection.execute(SETTINGS, [self._namespace, LOCKED_FOR, IDLE_FOR, str(EF_SEARCH)])
@@ -192,7 +192,7 @@ class Connections:
         until, pause = time.monotonic() + self._patience, FIRST_PAUSE
         while True:
             try:
-                with explained(self.place):
+                with explained(self.location):
                     return attempt()
             except EngineUnavailable:
                 if time.monotonic() + pause > until:
@@ -256,25 +256,25 @@ class Connections:
         fresh = self.retried(lambda: self._begin(writing=False))
         if fresh.state.version != call.state.version:
             self._end(fresh, "COMMIT")
-            raise interrupted(self.place) from error
+            raise interrupted(self.location) from error
         call.connection = fresh.connection
 
     def _commit(self, call: _Call) -> None:
         """Commits a transaction; if the server's answer is lost, checks whether it was committed."""
         try:
-            with explained(self.place):
+            with explained(self.location):
                 call.connection.execute("COMMIT")
         except EngineUnavailable as error:
             try:
                 committed = self.retried(lambda: self._was_committed(call.state.version))
             except EngineUnavailable as still:
                 raise EngineUnavailable(
-                    f"{self.place} was lost during a commit and stays away ({still.got}).",
+                    f"{self.location} was lost during a commit and stays away ({still.got}).",
                     "a server that says whether the call was stored; it was wholly or not at all",
                     "Call again: what is there already is replaced by the same.",
                 ) from error
             if not committed:
-                raise interrupted(self.place) from error
+                raise interrupted(self.location) from error
         self._give_back(call.connection)
 
     def _was_committed(self, version: int) -> bool:
@@ -289,7 +289,7 @@ class Connections:
         return bool(found and found[0][0] == version)
 
 
-def _place(dsn: str, namespace: str) -> str:
+def _location(dsn: str, namespace: str) -> str:
     """Returns a description of the location, without a password."""
     try:
         known = conninfo.conninfo_to_dict(dsn)

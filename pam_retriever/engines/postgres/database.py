@@ -56,7 +56,7 @@ class PostgresDatabase(EngineDatabase):
         Raises:
             StorageError: another process uses a table for too long.
         """
-        with explained(self.place), self.connections.connect() as connection:
+        with explained(self.location), self.connections.connect() as connection:
             tables = [
                 name
                 for (name,) in connection.execute(

@@ -23,11 +23,11 @@ ADVICE: list[tuple[type[psycopg.Error], str]] = [
 
 
 @contextmanager
-def explained(place: str) -> Iterator[None]:
+def explained(location: str) -> Iterator[None]:
     """Turns errors of PostgreSQL into errors of this library that name a remedy.
 
     Args:
-        place: a description of the location of the tables.
+        location: a description of the location of the tables.
 
     Raises:
         EngineUnavailable: the server cannot be reached, or the connection is lost.
@@ -39,35 +39,35 @@ def explained(place: str) -> Iterator[None]:
     except PAMError:
         raise
     except psycopg.Error as error:
-        raise _told(error, place) from error
+        raise _as_pam_error(error, location) from error
 
 
-def interrupted(place: str) -> Interrupted:
+def interrupted(location: str) -> Interrupted:
     """Returns the error for a call that lost its connection and stored nothing."""
     return Interrupted(
-        f"The connection to {place} was lost in the middle of a call.", "a server that stays", "Call again."
+        f"The connection to {location} was lost in the middle of a call.", "a server that stays", "Call again."
     )
 
 
-def _told(error: psycopg.Error, place: str) -> PAMError:
+def _as_pam_error(error: psycopg.Error, location: str) -> PAMError:
     words = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     state = error.sqlstate or ""
     for kind, advice in ADVICE:
         if isinstance(error, kind):
-            return StorageError(f"{place}: {words}.", "a server that takes it; the index is as it was", advice)
+            return StorageError(f"{location}: {words}.", "a server that takes it; the index is as it was", advice)
     if isinstance(error, psycopg.ProgrammingError) and not state:
         return InvalidInput(
             f"Got a DSN that is none ({words}).", "postgresql://user:password@host:port/database", "Check it."
         )
     if state[:2] == "28" or state == "3D000" or ("FATAL" in words and not any(p in words for p in PASSING)):
         return InvalidInput(
-            f"{place} does not let one in ({words}).", "a user and a database that it knows", "Check the DSN."
+            f"{location} does not let one in ({words}).", "a user and a database that it knows", "Check the DSN."
         )
     if isinstance(error, psycopg.InterfaceError | psycopg.OperationalError) and _is_lost(state):
         return EngineUnavailable(
-            f"{place} cannot be reached ({words}).", "a server that runs", "Start it, or check the DSN."
+            f"{location} cannot be reached ({words}).", "a server that runs", "Start it, or check the DSN."
         )
-    return StorageError(f"{place}: {words}.", "a server that takes it; the index is as it was", "See its log.")
+    return StorageError(f"{location}: {words}.", "a server that takes it; the index is as it was", "See its log.")
 
 
 def _is_lost(state: str) -> bool:

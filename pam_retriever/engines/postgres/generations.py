@@ -22,7 +22,7 @@ from pam_retriever.types import Float32, Int64
 MAKING = 7_240_219  # with the number: the lock during the creation of a generation
 AT_ONCE = 10_000  # memories
 INDEXED_FROM = 20_000  # memories; a smaller number is scanned exactly in milliseconds
-KEPT_REMOVALS = 1_000_000  # number of versions
+MAX_REMOVALS = 1_000_000  # number of versions
 MAX_INDEXED = 2_000  # pgvector's limit for an HNSW index over "vector"
 
 
@@ -76,8 +76,8 @@ class PostgresGeneration:
         state.generation, state.model = self.number, state.version
         # a process that has not called since then reads all steps again
         for table in ("removals", "writers"):
-            self._connections.fetch(f"DELETE FROM {table} WHERE version < %s", [state.version - KEPT_REMOVALS])
-        state.logged_from = max(state.logged_from, state.version - KEPT_REMOVALS)
+            self._connections.fetch(f"DELETE FROM {table} WHERE version < %s", [state.version - MAX_REMOVALS])
+        state.logged_from = max(state.logged_from, state.version - MAX_REMOVALS)
 
     def close(self) -> None:
         with suppress(EngineUnavailable), self._explained():  # the next fit drops a table that stays
@@ -103,10 +103,10 @@ class PostgresGeneration:
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
-            with explained(self._connections.place):
+            with explained(self._connections.location):
                 yield
         except EngineUnavailable as error:
-            raise interrupted(self._connections.place) from error
+            raise interrupted(self._connections.location) from error
 
 
 def build_index(connection: psycopg.Connection[Any], column: Column) -> None:

@@ -93,12 +93,12 @@ class PostgresKeys:
 
     def keys(self, rows: Int64) -> Float32:
         column = self._column
-        distinct, place = np.unique(rows, return_inverse=True)
+        distinct, position = np.unique(rows, return_inverse=True)
         found = self._database.fetch(
             f"SELECT {column.name} FROM {column.table} WHERE row = ANY(%s::bigint[]) ORDER BY row", [distinct.tolist()]
         )
         keys = unpack([vector for (vector,) in found], column.width)
-        return (unit(keys) if column.cosine else keys)[place]
+        return (unit(keys) if column.cosine else keys)[position]
 
     def search(self, queries: Float32, k: int, allowed: Rows | None = None) -> tuple[Float32, Int64]:
         if allowed is not None and isinstance(allowed, np.ndarray) and not len(allowed):
@@ -150,9 +150,9 @@ class PostgresKeys:
             order = np.lexsort((-value, at))
             at, row, value = at[order], row[order], value[order]
             counts = np.bincount(at, minlength=len(unfilled))
-            place = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
-            rows[unfilled[at], place] = row
-            scores[unfilled[at], place] = value * length[at] if column.cosine else value
+            position = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
+            rows[unfilled[at], position] = row
+            scores[unfilled[at], position] = value * length[at] if column.cosine else value
         return counts
 
 

@@ -149,7 +149,7 @@ class PostgresMemories:
 
     # ---- words
 
-    def places(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
+    def positions(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
         found = self._database.fetch(
             "SELECT row, times FROM words WHERE term = %s AND label = %s ORDER BY row LIMIT %s",
             [term, column == "labels", most],

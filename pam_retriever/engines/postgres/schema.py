@@ -67,21 +67,21 @@ CREATE TABLE steps (
     NUMBER_OF,
 )
 # feedback, times and mentions, since format 2; a removed document has no data
-KEPT = (
+DOCUMENT_TABLE = (
     'CREATE TABLE kept (kind text COLLATE "C", key bigint, version bigint NOT NULL, data text, '
     "PRIMARY KEY (kind, key))",
     "CREATE INDEX kept_version ON kept (version)",
 )
 
 
-def prepare(connection: psycopg.Connection[Any], namespace: str, dim: int | None, place: str) -> int:
+def prepare(connection: psycopg.Connection[Any], namespace: str, dim: int | None, location: str) -> int:
     """Checks the server, and creates the tables if they do not exist.
 
     Args:
         connection: a connection outside a transaction.
         namespace: the schema of the tables.
         dim: dimension of the index; None for the dimension of the tables.
-        place: a description of the location.
+        location: a description of the location.
 
     Returns:
         The dimension.
@@ -91,20 +91,20 @@ def prepare(connection: psycopg.Connection[Any], namespace: str, dim: int | None
         InvalidInput: the tables have another dimension, or there are no tables and no ``dim``.
         IndexFormatError: the tables are of a newer version, or of another program.
     """
-    with explained(place):
+    with explained(location):
         if connection.info.server_version < LEAST_POSTGRES:
             raise StorageError(
-                f"{place} is PostgreSQL {connection.info.server_version // 10000}.", "13 or later", "Upgrade it."
+                f"{location} is PostgreSQL {connection.info.server_version // 10000}.", "13 or later", "Upgrade it."
             )
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [MAKING])
-            _check_pgvector(connection, place)
-            stored = _stored_dim(connection, namespace, place)
+            _check_pgvector(connection, location)
+            stored = _stored_dim(connection, namespace, location)
             if stored is None:
-                stored = _make(connection, namespace, dim, place)
+                stored = _make(connection, namespace, dim, location)
         if dim is not None and dim != stored:
             raise InvalidInput(
-                f"Got dim={dim} for the index in {place}.",
+                f"Got dim={dim} for the index in {location}.",
                 f"{stored}, its dimension",
                 "Leave dim out, or name another schema.",
             )
@@ -112,46 +112,48 @@ def prepare(connection: psycopg.Connection[Any], namespace: str, dim: int | None
         return stored
 
 
-def _check_pgvector(connection: psycopg.Connection[Any], place: str) -> None:
+def _check_pgvector(connection: psycopg.Connection[Any], location: str) -> None:
     available = connection.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'").fetchall()
     if not available:
         raise StorageError(
-            f"{place} has no pgvector.", "a server with the extension 'vector'", "Install the package pgvector there."
+            f"{location} has no pgvector.",
+            "a server with the extension 'vector'",
+            "Install the package pgvector there.",
         )
     connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
     found = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchall()[0][0]
     if tuple(int(part) for part in found.split(".")[:3]) < LEAST_PGVECTOR:
         least = ".".join(map(str, LEAST_PGVECTOR))
         raise StorageError(
-            f"{place} has pgvector {found}.",
+            f"{location} has pgvector {found}.",
             f"{least} or later",
             "Install a newer one, then run ALTER EXTENSION vector UPDATE.",
         )
 
 
-def _stored_dim(connection: psycopg.Connection[Any], namespace: str, place: str) -> int | None:
+def _stored_dim(connection: psycopg.Connection[Any], namespace: str, location: str) -> int | None:
     tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [namespace]).fetchall()
     if not tables:
         return None
     if ("state",) not in tables:
         raise IndexFormatError(
-            f"{place} has other tables ({tables[0][0]}).", "a schema only for the index", "Name another schema."
+            f"{location} has other tables ({tables[0][0]}).", "a schema only for the index", "Name another schema."
         )
     statement = sql.SQL("SELECT format, dim FROM {}.state").format(sql.Identifier(namespace))
     found, dim = connection.execute(statement).fetchall()[0]
     if found == 1:
-        for missing in (*KEPT, f"UPDATE state SET format = {FORMAT}"):
+        for missing in (*DOCUMENT_TABLE, f"UPDATE state SET format = {FORMAT}"):
             connection.execute(missing.encode())
     elif found != FORMAT:
-        raise IndexFormatError(f"{place} has format {found}.", f"{FORMAT}", "Upgrade pam-retriever.")
+        raise IndexFormatError(f"{location} has format {found}.", f"{FORMAT}", "Upgrade pam-retriever.")
     return int(dim)
 
 
-def _make(connection: psycopg.Connection[Any], namespace: str, dim: int | None, place: str) -> int:
+def _make(connection: psycopg.Connection[Any], namespace: str, dim: int | None, location: str) -> int:
     if dim is None:
-        raise InvalidInput(f"There is no index in {place}.", "dim for a new one", "Pass dim=...")
+        raise InvalidInput(f"There is no index in {location}.", "dim for a new one", "Pass dim=...")
     connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(namespace)))
-    for statement in (*TABLES, *KEPT):
+    for statement in (*TABLES, *DOCUMENT_TABLE):
         connection.execute(statement.replace("{dim}", str(dim)).encode())
     connection.execute(
         "INSERT INTO state (format, dim, version, model, texts, logged_from, generation, memories, last_row, "

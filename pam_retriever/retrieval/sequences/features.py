@@ -179,9 +179,9 @@ class NextEvidence:
         mean = np.einsum("qld,l->qd", steps.vectors[:, :STEPS_IN_MEAN], weight)
         expected = np.zeros_like(last)
         query, row, share = first
-        rows, place = np.unique(row, return_inverse=True)
+        rows, position = np.unique(row, return_inverse=True)
         if len(rows):
-            np.add.at(expected, query, share[:, None] * self._similar.keys(rows)[place])
+            np.add.at(expected, query, share[:, None] * self._similar.keys(rows)[position])
         likely = np.zeros_like(last) if self._bilinear is None else self._bilinear.after(unit(mean))
         return np.stack([last, unit(mean), unit(last - before), unit(expected), likely])
 
@@ -204,9 +204,12 @@ class NextEvidence:
         best = np.where(usable, cosine, -np.inf).max(axis=1, keepdims=True, initial=-1e30)
         mass = np.where(usable, np.exp(np.minimum(cosine - best, 0) / ALIKE_WIDTH), 0)
         mass /= np.maximum(mass.sum(axis=1, keepdims=True), 1e-9)
-        query, place = np.nonzero(usable)
+        query, position = np.nonzero(usable)
         return transitions.onward(
-            self._graph, (query, near[query, place], mass[query, place].astype(np.float32)), ONWARD_OF, self._allowed
+            self._graph,
+            (query, near[query, position], mass[query, position].astype(np.float32)),
+            ONWARD_OF,
+            self._allowed,
         )
 
     # ---- candidates
@@ -286,8 +289,8 @@ class NextEvidence:
 
     def likeness(self, questions: QuestionEvidence, pools: Pools) -> Float32:
         """Returns the cosine (P,) of each candidate and the newest step."""
-        rows, place = np.unique(pools.row, return_inverse=True)
-        cosine: Float32 = (questions.vectors[0] @ self._similar.keys(rows).T)[pools.cue, place]
+        rows, position = np.unique(pools.row, return_inverse=True)
+        cosine: Float32 = (questions.vectors[0] @ self._similar.keys(rows).T)[pools.cue, position]
         return cosine
 
     def _stands_for(self, questions: QuestionEvidence, pools: Pools) -> Float64:
@@ -305,14 +308,14 @@ class NextEvidence:
         return np.where(near, 1.0, np.maximum(rest / np.maximum(others, 1), 1.0)[pools.cue])
 
     def _content(self, questions: QuestionEvidence, pools: Pools) -> dict[str, Float64]:
-        rows, place = np.unique(pools.row, return_inverse=True)
+        rows, position = np.unique(pools.row, return_inverse=True)
         keys = self._similar.keys(rows)
-        cosines = ((vectors @ keys.T)[pools.cue, place] for vectors in questions.vectors)
+        cosines = ((vectors @ keys.T)[pools.cue, position] for vectors in questions.vectors)
         found = {name: cosine.astype(np.float64) for name, cosine in zip(CONTENT, cosines, strict=False)}
-        return found | {"like_came": _like_one_of(questions.came, self._similar, keys, pools, place)}
+        return found | {"like_came": _like_one_of(questions.came, self._similar, keys, pools, position)}
 
 
-def _like_one_of(came: Found, similar: AnnIndex, keys: Float32, pools: Pools, place: Int64) -> Float64:
+def _like_one_of(came: Found, similar: AnnIndex, keys: Float32, pools: Pools, position: Int64) -> Float64:
     """Returns the similarity (P,) of each candidate to the memories that came next, weighted by their shares."""
     query, row, share = came
     mass = np.zeros(len(pools))
@@ -322,7 +325,7 @@ def _like_one_of(came: Found, similar: AnnIndex, keys: Float32, pools: Pools, pl
     sources = similar.keys(rows) if len(rows) else np.empty((0, keys.shape[1]), np.float32)
     for one, (start, end) in enumerate(zip(pools.starts.tolist(), ends, strict=True)):
         mine = slice(starts[one], starts[one + 1])
-        cosine = keys[place[start:end]] @ sources[at[mine]].T
+        cosine = keys[position[start:end]] @ sources[at[mine]].T
         mass[start:end] = np.exp((cosine - 1) / CAME_WIDTH) @ share[mine]
     return np.log1p(1_000 * mass) / 10
 

@@ -253,7 +253,7 @@ def _cut(trajectory: Int64, share: float) -> int:
         return len(trajectory)
     begins = np.searchsorted(trajectory, trajectory[at])
     ends = np.searchsorted(trajectory, trajectory[at], side="right")
-    near = int(min((begins, ends), key=lambda place: abs(place - at)))
+    near = int(min((begins, ends), key=lambda position: abs(position - at)))
     return near if 0 < near < len(trajectory) and abs(near - at) <= WHOLE * share * len(trajectory) else at
 
 
@@ -274,10 +274,10 @@ def _questions(experienced: ExperienceCopy, begins: Int64, random: np.random.Gen
     back = at[:, None] - np.arange(1, LONGEST + 1)
     same = (back >= 0) & (trajectory[np.maximum(back, 0)] == trajectory[at][:, None])
     last = np.where(same, rows[np.maximum(back, 0)], -1)
-    distinct, place = np.unique(last[same], return_inverse=True)
+    distinct, position = np.unique(last[same], return_inverse=True)
     keys = similar.keys(distinct)
     vectors = np.zeros((*last.shape, keys.shape[1]), np.float32)
-    vectors[same] = keys[place]
+    vectors[same] = keys[position]
     lengths = at - np.searchsorted(trajectory, trajectory[at])
     steps = LastSteps(last, vectors, lengths, at - same.sum(axis=1))
     return Questions(

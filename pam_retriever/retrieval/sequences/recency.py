@@ -54,8 +54,8 @@ class Recency:
             newest = self._history[max(until - RECENT, 0) : until][::-1]
             newest = newest[newest >= 0]
             weight = 0.5 ** (np.arange(len(newest))[:, None] / np.array(HALF_LIVES))
-            held, place = np.unique(newest, return_inverse=True)
-            sums = np.stack([np.bincount(place, one, len(held)) for one in weight.T], axis=1)
+            held, position = np.unique(newest, return_inverse=True)
+            sums = np.stack([np.bincount(position, one, len(held)) for one in weight.T], axis=1)
             for one in queries.tolist():
                 mine = slice(int(pools.starts[one]), int(ends[one]))
                 found[mine, 0] = sums.sum(axis=0)

@@ -93,9 +93,9 @@ def strongest(found: Found, n: int) -> Found:
     """Returns the ``n`` largest values of each question; of equal values the first rows."""
     query, row, value = found
     order = np.lexsort((-value, query))  # stable sort: the rows of a question rise
-    place = np.arange(len(order)) - np.searchsorted(query[order], query[order])
-    kept = np.sort(order[place < n])
-    return query[kept], row[kept], value[kept]
+    position = np.arange(len(order)) - np.searchsorted(query[order], query[order])
+    selected = np.sort(order[position < n])
+    return query[selected], row[selected], value[selected]
 
 
 def onward(graph: CooccurrenceGraph, seeds: Found, latest: int, allowed: Rows | None) -> Found:
@@ -120,14 +120,14 @@ def session_neighbours(graph: CooccurrenceGraph, occurrences: Occurrences, queri
     """
     if not len(occurrences.at):
         return NOTHING, NOTHING
-    session, _ = graph.places(occurrences.at)
+    session, _ = graph.positions(occurrences.at)
     query, back = occurrences.query, occurrences.back
     often = graph.counts(occurrences.rows)[query, back]
     weight = AGED**back * np.log((len(graph) + 1) / (often + 1) + 1)
     key = query * (int(session.max()) + 1) + session
     steps = np.unique(key * occurrences.rows.shape[1] + back, return_index=True)[1]  # each step once per session
-    keys, place = np.unique(key, return_inverse=True)
-    likeness = np.bincount(place[steps], weight[steps], len(keys)).astype(np.float32)
+    keys, position = np.unique(key, return_inverse=True)
+    likeness = np.bincount(position[steps], weight[steps], len(keys)).astype(np.float32)
     order = np.lexsort((occurrences.at, back, key))  # the newest shared step, at its first occurrence
     newest = order[np.searchsorted(key[order], keys)]
     owner = query[newest]

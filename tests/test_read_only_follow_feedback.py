@@ -114,12 +114,12 @@ def test_more_feedback_and_more_memories_are_taken_in_and_nothing_is_read_again(
     table = index._store.database.feedback
     requests = table.requests
 
-    def watched(*given):
+    def count_reads(*given):
         past = requests(*given)
         read.append(len(past))
         return past
 
-    monkeypatch.setattr(table, "requests", watched)
+    monkeypatch.setattr(table, "requests", count_reads)
     answers(index, 0)
     of_two_filters = len(made)
     read.clear()

@@ -43,11 +43,11 @@ def calibrated(request, monkeypatch) -> tuple[PredictiveAssociativeIndex, Memori
         walks.append(Trajectory(ids=[ids[n] for n in states], salience=np.clip(random.normal(1, 1, 8), 0, 5).tolist()))
     seen: list[Memories] = []
 
-    def noted(known: Memories, *arguments):
+    def record(known: Memories, *arguments):
         seen.append(known)
         return fit_scoring_weights(known, *arguments)
 
-    monkeypatch.setattr(holdout, "fit_scoring_weights", noted)
+    monkeypatch.setattr(holdout, "fit_scoring_weights", record)
     config = FitConfig(hidden=32, passes=20, familiarity=request.param, holdout=0.1)
     index.fit(walks, window=WINDOW, config=config, progress=False)
     assert len(seen) == 2  # one calibration of held-out cues, and one of the others

@@ -303,12 +303,12 @@ def test_times_count_beside_feedback_and_undated_questions_change_nothing():
         assert timed.recall(QUESTION, text=text, k=N) == plain.recall(QUESTION, text=text, k=N)
     asked = {"text": "what did we talk about in July 2023?", "k": N, "now": NOW, "explain": True}
     hits = timed.recall(QUESTION, **asked)
-    places = [
+    positions = [
         [at for at, hit in enumerate(found) if of_month([hit], 7)[0]]
         for found in (hits, timed.recall(QUESTION, **asked, without=["times"]))
     ]
-    assert sum(places[0]) < sum(places[1])
-    july = hits[places[0][0]]
+    assert sum(positions[0]) < sum(positions[1])
+    july = hits[positions[0][0]]
     assert july.sources["times"] > 0
     assert str(july.times[0]).startswith('"July 2023" -> 2023-07-01 to 2023-07-31')
 

@@ -36,7 +36,7 @@ class World:
         )
         return index
 
-    def taught(self) -> PredictiveAssociativeIndex:
+    def with_feedback(self) -> PredictiveAssociativeIndex:
         index = self.index()
         index.feedback(self.vectors, self.used, text=self.texts)
         return index
@@ -50,18 +50,18 @@ def recall_at_3(index: PredictiveAssociativeIndex, asked: World, words: bool = T
     return right / (3 * len(asked.topic))
 
 
-ASKED = World(40, seed=1)
+QUERIES = World(40, seed=1)
 
 
 def test_what_served_requests_like_it_is_found_before_any_fit_and_after():
     world = World(200)
-    assert recall_at_3(world.index(), ASKED) < 0.4
-    index = world.taught()
-    assert recall_at_3(index, ASKED) > 0.8  # before a fit the weights are priors from other data
+    assert recall_at_3(world.index(), QUERIES) < 0.4
+    index = world.with_feedback()
+    assert recall_at_3(index, QUERIES) > 0.8  # before a fit the weights are priors from other data
     report = index.fit(progress=False)
     assert report.requests == 200
-    assert recall_at_3(index, ASKED) > 0.95
-    assert recall_at_3(index, ASKED, words=False) > 0.95
+    assert recall_at_3(index, QUERIES) > 0.95
+    assert recall_at_3(index, QUERIES, words=False) > 0.95
     worth = report.validation.mixture()
     assert worth.recall.mean > 0.9
     assert "requests" in repr(report)
@@ -81,11 +81,11 @@ def test_one_request_is_found_at_once_and_changes_nothing_else():
 
 def test_requests_one_by_one_answer_as_all_at_once():
     world = World(30)
-    whole, grown = world.taught(), world.index()
+    whole, grown = world.with_feedback(), world.index()
     for vector, used, text in zip(world.vectors, world.used, world.texts, strict=True):
         grown.feedback(vector, used, text=text)
         grown.recall(vector, 3, text=text)  # loads data, which must then follow the writes
-    for vector, text in zip(ASKED.vectors, ASKED.texts, strict=True):
+    for vector, text in zip(QUERIES.vectors, QUERIES.texts, strict=True):
         one, other = (index.recall(vector, 5, text=text) for index in (whole, grown))
         assert one.ids == other.ids
         np.testing.assert_allclose(one.scores, other.scores, rtol=1e-5)
@@ -98,7 +98,7 @@ def test_filters_limit_hits_and_whose_requests_count():
     wrong = [[f"t{(topic + 1) % TOPICS}.0"] for topic in world.topic]
     used = [world.used[at] if users[at] == "ann" else wrong[at] for at in range(400)]
     index.feedback(world.vectors, used, text=world.texts, metadata=[{"user": user} for user in users])
-    vector, text, topic = ASKED.vectors[0], ASKED.texts[0], ASKED.topic[0]
+    vector, text, topic = QUERIES.vectors[0], QUERIES.texts[0], QUERIES.topic[0]
     ann = index.recall(vector, 2, text=text, feedback_where={"user": "ann"})
     ben = index.recall(vector, 1, text=text, feedback_where={"user": "ben"})
     assert all(id.startswith(f"t{topic}.") for id in ann.ids)
@@ -113,7 +113,7 @@ def test_filters_limit_hits_and_whose_requests_count():
 
 
 def test_a_stored_memory_asks_what_was_used_with_it():
-    index = World(200).taught()
+    index = World(200).with_feedback()
     index.fit(progress=False)
     hits = index.recall("t3.0", 2)
     assert set(hits.ids) == {"t3.1", "t3.2"}
@@ -123,8 +123,8 @@ def test_a_stored_memory_asks_what_was_used_with_it():
 
 
 def test_deleted_memories_no_longer_count():
-    index = World(200).taught()
-    vector, text, topic = ASKED.vectors[0], ASKED.texts[0], ASKED.topic[0]
+    index = World(200).with_feedback()
+    vector, text, topic = QUERIES.vectors[0], QUERIES.texts[0], QUERIES.topic[0]
     index.delete(f"t{topic}.0")
     assert set(index.recall(vector, 2, text=text).ids) == {f"t{topic}.1", f"t{topic}.2"}
     index.delete_feedback(where={})
@@ -148,21 +148,21 @@ def test_weights_and_answers_survive_a_folder(tmp_path):
             index.add(record.vector[None], [record.id], [record.text], [record.metadata])
         index.feedback(world.vectors, world.used, text=world.texts)
         index.fit(progress=False)
-        expected = [index.recall(v, 4, text=t) for v, t in zip(ASKED.vectors, ASKED.texts, strict=True)]
+        expected = [index.recall(v, 4, text=t) for v, t in zip(QUERIES.vectors, QUERIES.texts, strict=True)]
     with PredictiveAssociativeIndex.open(tmp_path / "i") as index:
-        assert [index.recall(v, 4, text=t) for v, t in zip(ASKED.vectors, ASKED.texts, strict=True)] == expected
+        assert [index.recall(v, 4, text=t) for v, t in zip(QUERIES.vectors, QUERIES.texts, strict=True)] == expected
 
 
 @pytest.mark.slow
 def test_threads_get_their_own_answers():
-    index = World(200).taught()
-    expected = [index.recall(v, 4, text=t) for v, t in zip(ASKED.vectors, ASKED.texts, strict=True)]
+    index = World(200).with_feedback()
+    expected = [index.recall(v, 4, text=t) for v, t in zip(QUERIES.vectors, QUERIES.texts, strict=True)]
     wrong: list[object] = []
 
     def ask(seed: int) -> None:
         for at in np.random.default_rng(seed).integers(0, len(expected), 60).tolist():
             try:
-                found = index.recall(ASKED.vectors[at], 4, text=ASKED.texts[at])
+                found = index.recall(QUERIES.vectors[at], 4, text=QUERIES.texts[at])
             except Exception as error:  # noqa: BLE001
                 wrong.append(error)
                 return
@@ -178,18 +178,18 @@ def test_threads_get_their_own_answers():
 
 
 def test_batches_answer_as_single_questions():
-    index = World(100).taught()
-    many = index.recall_many(ASKED.vectors[:5], 3, texts=ASKED.texts[:5])
-    for hits, vector, text in zip(many, ASKED.vectors, ASKED.texts, strict=False):
+    index = World(100).with_feedback()
+    many = index.recall_many(QUERIES.vectors[:5], 3, texts=QUERIES.texts[:5])
+    for hits, vector, text in zip(many, QUERIES.vectors, QUERIES.texts, strict=False):
         single = index.recall(vector, 3, text=text)
         assert hits.ids == single.ids
         np.testing.assert_allclose(hits.scores, single.scores, rtol=1e-4)
 
 
 def test_scores_are_probabilities_and_confidence_falls_with_the_rank():
-    index = World(200).taught()
+    index = World(200).with_feedback()
     index.fit(progress=False)
-    hits = index.recall(ASKED.vectors[0], 24, text=ASKED.texts[0])
+    hits = index.recall(QUERIES.vectors[0], 24, text=QUERIES.texts[0])
     assert abs(float(hits.scores.sum()) - 1) < 1e-4
     sure = [hit.confidence for hit in hits]
     assert all(0 <= one <= 1 for one in sure)

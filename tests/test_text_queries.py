@@ -44,9 +44,9 @@ def test_text_recall_needs_no_fit_and_leans_on_neighbours():
     assert (alone[0].id, alone[0].lexical, alone[0].association) == ("m0", 1.0, None)
     assert {hit.lexical for hit in alone[1:]} == {0}
     index.observe(["m0", "m1", "m2", "m3"])
-    place = [hit.id for hit in index.recall(text="Lisbon", k=6)]
-    assert place[0] == "m0"
-    assert {*place[1:3]} == {"m1", "m2"}  # both are within two steps of m0
+    position = [hit.id for hit in index.recall(text="Lisbon", k=6)]
+    assert position[0] == "m0"
+    assert {*position[1:3]} == {"m1", "m2"}  # both are within two steps of m0
     ana = index.recall(text="Lisbon", k=9, where={"by": "Ana"})
     assert {hit.lexical for hit in ana} == {0}  # only Ben said the word; excluded memories give no context
 

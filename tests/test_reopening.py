@@ -24,7 +24,7 @@ IDS = [f"m{n}" for n in range(COUNT)]
 
 
 @pytest.fixture(scope="module")
-def closed(tmp_path_factory) -> Path:
+def closed_index(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("kept") / "index"
     with PredictiveAssociativeIndex.open(path, DIM, "faiss:ivf,sq8") as index:
         index.add(np.random.default_rng(5).standard_normal((COUNT, DIM)), IDS)
@@ -36,13 +36,13 @@ def closed(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def path(closed, tmp_path) -> Path:
-    shutil.copytree(closed, tmp_path / "index")
+def path(closed_index, tmp_path) -> Path:
+    shutil.copytree(closed_index, tmp_path / "index")
     return tmp_path / "index"
 
 
 @pytest.fixture
-def patient(monkeypatch):
+def paused_verification(monkeypatch):
     """Makes verifications in the background wait until this event is set."""
     go_on, run = threading.Event(), Verification._run
     monkeypatch.setattr(Verification, "_run", lambda self, *given: (go_on.wait(30), run(self, *given)))
@@ -51,7 +51,7 @@ def patient(monkeypatch):
 
 
 @pytest.fixture
-def held():
+def open_files():
     """Returns a function that lists open files and files that wait to be closed, without those of other tests."""
     gc.collect()  # so that no index of another test closes during this one
     connections, waiting = handles._connections.copy(), set(handles._waiting)
@@ -75,15 +75,15 @@ def reading(monkeypatch) -> list:
 
 
 @pytest.mark.parametrize("how", ["close", "erase"])
-def test_keys_that_are_removed_while_they_are_verified_are_no_damage(path, patient, how):
+def test_keys_that_are_removed_while_they_are_verified_are_no_damage(path, paused_verification, how):
     """Keys may be removed while a verification still reads their file: it reports no damage."""
     index = PredictiveAssociativeIndex.open(path)
     if how == "erase":
-        threading.Timer(0.3, patient.set).start()
+        threading.Timer(0.3, paused_verification.set).start()
         index.erase(["m900"])
     else:
         index.delete("m900")
-        threading.Timer(0.3, patient.set).start()
+        threading.Timer(0.3, paused_verification.set).start()
     index.close()  # waits for the verification, then overwrites the removed data
     assert check(path) == []
     with PredictiveAssociativeIndex.open(path) as index:
@@ -150,17 +150,19 @@ def test_a_change_drops_the_links_in_its_own_transaction(path, monkeypatch):
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-@pytest.mark.parametrize("place", ["memories-*.sqlite", "keys-*.f32"])
+@pytest.mark.parametrize("pattern", ["memories-*.sqlite", "keys-*.f32"])
 @pytest.mark.parametrize("at", [0.6, *(pytest.param(at, marks=pytest.mark.slow) for at in (0.3, 0.9999))])
-def test_a_flipped_byte_is_reported_by_the_next_call_or_by_close(path, patient, place, read_only, at, held):
-    (file,) = path.glob(place)
+def test_a_flipped_byte_is_reported_by_the_next_call_or_by_close(
+    path, paused_verification, pattern, read_only, at, open_files
+):
+    (file,) = path.glob(pattern)
     flip(file, at)
     try:
         index = PredictiveAssociativeIndex.open(path, read_only=read_only)
     except IndexFormatError:  # SQLite itself found the damage while reading
-        assert place.startswith("mem")
+        assert pattern.startswith("mem")
     else:
-        patient.set()
+        paused_verification.set()
         with pytest.raises(IndexFormatError, match=file.name):
             index._store.copies.database.finish_verifying()
         for call in (lambda: index.recall("m0"), lambda: len(index), lambda: index.get(["m0"]), index.close):
@@ -169,17 +171,17 @@ def test_a_flipped_byte_is_reported_by_the_next_call_or_by_close(path, patient, 
     with pytest.raises(IndexFormatError), PredictiveAssociativeIndex.open(path):
         pass
     assert check(path)
-    if place.startswith("keys"):
+    if pattern.startswith("keys"):
         file.unlink()
         with PredictiveAssociativeIndex.open(path) as index:
             assert len(answers(index)) == 150
     else:
         repair(path)
     assert check(path) == []
-    assert not any(held())
+    assert not any(open_files())
 
 
-def test_what_is_written_before_the_verification_ends_is_there_and_so_is_its_finding(path, patient):
+def test_what_is_written_before_the_verification_ends_is_there_and_so_is_its_finding(path, paused_verification):
     """Writes during a verification are stored, and do not change the file that it reads."""
     with PredictiveAssociativeIndex.open(path) as index:
         database = index._store.database.connection
@@ -189,7 +191,7 @@ def test_what_is_written_before_the_verification_ends_is_there_and_so_is_its_fin
             ids = [f"new{at}-{n}" for n in range(100)]
             index.add(np.ones((100, DIM)) * np.arange(1, 101)[:, None], ids, ["long " * 400] * 100)
         assert file.read_bytes() == before  # until the verification ends, new data are only in the journal
-        patient.set()
+        paused_verification.set()
         index._store.database.finish_verifying()
         index.add(np.ones((1, DIM)), ["last"])
         assert file.read_bytes() != before
@@ -200,7 +202,7 @@ def test_what_is_written_before_the_verification_ends_is_there_and_so_is_its_fin
     assert check(path) == []
 
 
-def test_damage_below_new_memories_stays_damage(path, patient):
+def test_damage_below_new_memories_stays_damage(path, paused_verification):
     """If a file is damaged, new memories do not give it a valid checksum."""
     (file,) = path.glob("memories-*.sqlite")
     contents = bytearray(file.read_bytes())
@@ -208,7 +210,7 @@ def test_damage_below_new_memories_stays_damage(path, patient):
         bank = index._store
         width = bank.predictor.config.width
         stored = bank.database.memories.stored(np.array([1500]), DIM, width)[1].tobytes()
-        patient.set()
+        paused_verification.set()
     at = contents.index(stored)  # an association vector has no separate checksum
     contents[at] ^= 1
     file.write_bytes(contents)
@@ -231,19 +233,19 @@ def test_closing_an_index_that_was_only_asked_leaves_it_as_it_was(path):
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
 
 
-def test_two_readers_of_one_process_and_a_verification_keep_their_locks(path, held):
+def test_two_readers_of_one_process_and_a_verification_keep_their_locks(path, open_files):
     """Two readers and a verification in one process do not release each other's locks on the file."""
     first = PredictiveAssociativeIndex.open(path, read_only=True)
     second = PredictiveAssociativeIndex.open(path, read_only=True)
     for index in first, second:  # a running verification has taken the waiting file
         index._store.database.finish_verifying()
-    connections, waiting = held()
+    connections, waiting = open_files()
     assert sum(connections.values()) == 2
     assert waiting  # files that were read while SQLite had them open stay open
     second.close()
-    assert held()[1]
+    assert open_files()[1]
     first.close()
-    assert not any(held())
+    assert not any(open_files())
 
 
 def test_a_reader_that_stays_does_not_cost_an_unchanged_index_its_checksum(path):
@@ -264,8 +266,8 @@ def test_nothing_is_held_once_it_is_closed_or_gone(path):
         index = PredictiveAssociativeIndex.open(path)
         index.add(np.eye(DIM))
         index.close()
-        held = [str(one.resolve()) for one in Path("/proc/self/fd").iterdir()]
-        assert str(path) not in "\n".join([*held, Path("/proc/self/maps").read_text()])
+        open_files = [str(one.resolve()) for one in Path("/proc/self/fd").iterdir()]
+        assert str(path) not in "\n".join([*open_files, Path("/proc/self/maps").read_text()])
         other = PredictiveAssociativeIndex(dim=4)
         other.add(np.eye(4))
         bank = weakref.ref(other._store)

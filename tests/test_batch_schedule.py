@@ -29,7 +29,7 @@ class Passes:
 
     def of_pass(self, turn: int) -> list[np.ndarray]:
         self.drawn += 1
-        return [np.array([turn, place]) for place in range(self.lengths[turn % len(self.lengths)])]
+        return [np.array([turn, position]) for position in range(self.lengths[turn % len(self.lengths)])]
 
 
 def schedule(shards: Passes, passes: int, stop: int | None = None) -> Schedule:
@@ -40,7 +40,7 @@ def schedule(shards: Passes, passes: int, stop: int | None = None) -> Schedule:
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=6), st.integers(1, 6), st.data())
 def test_the_turns_are_those_of_a_whole_plan(lengths, stop, data):
     passes = len(lengths)
-    turns = [(at, [at, place]) for at in range(min(stop, passes)) for place in range(lengths[at])]
+    turns = [(at, [at, position]) for at in range(min(stop, passes)) for position in range(lengths[at])]
     if passes == 1 and len(turns) > 1:
         turns.append((0, [0, 0]))
     done = data.draw(st.integers(0, len(turns)))

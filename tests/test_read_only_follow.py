@@ -18,7 +18,7 @@ import pytest
 from pam_retriever import FitConfig, IndexLocked, InvalidInput, PredictiveAssociativeIndex, ReadOnlyIndex, Trajectory
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.store import changes
-from pam_retriever.store.changes import MOST_RANGES, Changes
+from pam_retriever.store.changes import MAX_RANGES, Changes
 from pam_retriever.store.copies import Copies
 
 DIM = 8
@@ -126,7 +126,7 @@ def test_refresh_takes_a_reader_to_now_and_no_further(tmp_path):
 
 
 def test_following_costs_what_changed(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(changes, "KEPT", 5)
+    monkeypatch.setattr(changes, "MAX_TRANSACTIONS", 5)
     writer = filled(tmp_path / "i")
     reader = PredictiveAssociativeIndex.open(tmp_path / "i", read_only=True, follow=True)
     with caplog.at_level(logging.INFO, "pam_retriever.store"):
@@ -145,7 +145,7 @@ def test_following_costs_what_changed(tmp_path, caplog, monkeypatch):
 def test_changes_survive_json():
     changes = Changes({1, 2, 3, 9}, {4}, {7: 2}, {"model", "grew:7", "ann"})
     assert Changes.of(json.loads(changes.to_json())) == Changes({1, 2, 3, 9}, {4}, {7: 2}, {"model"})
-    assert Changes.of(json.loads(Changes(set(range(0, 4 * MOST_RANGES, 2))).to_json())).everything
+    assert Changes.of(json.loads(Changes(set(range(0, 4 * MAX_RANGES, 2))).to_json())).everything
     for wrong in ({}, {"rows": [[1]], "removed": [], "grown": {}, "settings": []}, {"rows": 1}):
         assert Changes.of(wrong).everything
 

@@ -19,7 +19,7 @@ IDS = [f"m{at}" for at in range(COUNT)]
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
+def saved_graphs(tmp_path_factory):
     """The folder of a fitted, closed index."""
     path = tmp_path_factory.mktemp("kept") / "index"
     with PredictiveAssociativeIndex.open(path, DIM, "faiss:hnsw") as index:
@@ -31,8 +31,8 @@ def kept(tmp_path_factory):
 
 
 @pytest.fixture
-def path(kept, tmp_path):
-    return shutil.copytree(kept, tmp_path / "index")
+def path(saved_graphs, tmp_path):
+    return shutil.copytree(saved_graphs, tmp_path / "index")
 
 
 @pytest.fixture
@@ -144,10 +144,10 @@ def edit(path, end: str, change) -> None:
     saved = index._store.database.settings.get("graph")
     index.close()
     saved["parts"]["whole"]["checksums"][end] = zlib.crc32(file.read_bytes())
-    say(path, saved)
+    write_setting(path, saved)
 
 
-def say(path, saved) -> None:
+def write_setting(path, saved) -> None:
     index = PredictiveAssociativeIndex.open(path)
     with index._store.database.transaction():
         index._store.database.settings.set("graph", saved)
@@ -160,7 +160,7 @@ def put(at: int, value: int):
 
 HARM = {
     "gone": lambda path: next(path.glob("ann-*.whole.rows.npy")).unlink(),
-    "short": lambda path: cut(next(path.glob("ann-*.own.neighbours.npy"))),
+    "short": lambda path: truncate(next(path.glob("ann-*.own.neighbours.npy"))),
     "flipped": lambda path: flip(next(path.glob("ann-*.own.levels.npy"))),
     "beyond": lambda path: edit(path, "neighbours", put(70, COUNT)),
     "below": lambda path: edit(path, "neighbours", put(70, -2)),
@@ -168,12 +168,12 @@ HARM = {
     "level": lambda path: edit(path, "levels", put(0, 99)),
     "no level": lambda path: edit(path, "levels", put(5, 0)),
     "twice": lambda path: edit(path, "rows", lambda rows: rows.__setitem__(1, rows[0])),
-    "nothing": lambda path: say(path, {"name": "../../etc"}),
-    "no parts": lambda path: say(path, {"name": "ann-0123456789ab", "version": 1, "width": 1, "parts": {}}),
+    "nothing": lambda path: write_setting(path, {"name": "../../etc"}),
+    "no parts": lambda path: write_setting(path, {"name": "ann-0123456789ab", "version": 1, "width": 1, "parts": {}}),
 }
 
 
-def cut(file) -> None:
+def truncate(file) -> None:
     file.write_bytes(file.read_bytes()[:-8])
 
 
@@ -206,7 +206,7 @@ def test_a_file_that_promises_more_than_there_is_takes_no_memory(path, built):
     saved = index._store.database.settings.get("graph")
     index.close()
     saved["parts"]["whole"]["checksums"]["neighbours"] = zlib.crc32(contents)
-    say(path, saved)
+    write_setting(path, saved)
     built.clear()
     with PredictiveAssociativeIndex.open(path):
         assert built
@@ -278,12 +278,12 @@ def test_a_copy_names_no_files_that_it_has_not(tmp_path, backend):
 def test_no_key_of_what_was_deleted_is_kept_and_erase_drops_the_graphs(path):
     units = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
 
-    def leaks(places) -> list[tuple[str, int]]:
+    def leaks(positions) -> list[tuple[str, int]]:
         files = {file.name: file.read_bytes() for file in path.iterdir()}
         return [
             (name, at)
             for name, content in files.items()
-            for at in places
+            for at in positions
             if units[at, 1:9].tobytes() in content
             or VECTORS[at, 1:9].tobytes() in content
             or IDS[at].encode() in content

@@ -15,7 +15,7 @@ DIM, THINGS, REQUESTS, PATIENCE = 16, 20, 150, 60  # PATIENCE: seconds until a t
 QUICK = FitConfig(hidden=8, passes=2)
 
 
-def taught(index: PredictiveAssociativeIndex) -> PredictiveAssociativeIndex:
+def with_feedback(index: PredictiveAssociativeIndex) -> PredictiveAssociativeIndex:
     random = np.random.default_rng(0)
     ids = [f"t{at}" for at in range(THINGS)]
     index.add(random.normal(size=(THINGS, DIM)), ids, [f"thing {at}" for at in range(THINGS)])
@@ -25,8 +25,10 @@ def taught(index: PredictiveAssociativeIndex) -> PredictiveAssociativeIndex:
     return index
 
 
-def made(kind: str, path) -> PredictiveAssociativeIndex:
-    return taught(PredictiveAssociativeIndex(DIM) if kind == "memory" else PredictiveAssociativeIndex.open(path, DIM))
+def new_index(kind: str, path) -> PredictiveAssociativeIndex:
+    return with_feedback(
+        PredictiveAssociativeIndex(DIM) if kind == "memory" else PredictiveAssociativeIndex.open(path, DIM)
+    )
 
 
 def meanwhile(index: PredictiveAssociativeIndex) -> None:
@@ -48,7 +50,7 @@ def meanwhile(index: PredictiveAssociativeIndex) -> None:
 )
 def test_others_ask_and_write_at_any_step_of_it(tmp_path, monkeypatch, kind, module, name):
     """While a fit pauses at any of its steps, other threads can query and write; its result stays the same."""
-    alone = made(kind, tmp_path / "alone")
+    alone = new_index(kind, tmp_path / "alone")
     expected = alone.fit(progress=False).validation
     weights = alone._store.database.settings.get("mixture")
     alone.close()
@@ -61,7 +63,7 @@ def test_others_ask_and_write_at_any_step_of_it(tmp_path, monkeypatch, kind, mod
         return step(*given)
 
     monkeypatch.setattr(module, name, held)
-    index = made(kind, tmp_path / "index")
+    index = new_index(kind, tmp_path / "index")
     reports, done = [], threading.Event()
     fit = threading.Thread(target=lambda: reports.append(index.fit(progress=False)))
     others = threading.Thread(target=lambda: (meanwhile(index), done.set()))
@@ -86,7 +88,7 @@ def test_others_ask_and_write_at_any_step_of_it(tmp_path, monkeypatch, kind, mod
 @pytest.mark.parametrize("before", [False, True])
 def test_a_fit_knows_what_was_deleted_while_it_trained(tmp_path, monkeypatch, kind, gone, before):
     """The weights were trained on it, so the report of an erasure says so, and the next fit trains without it."""
-    index = made(kind, tmp_path / "index")
+    index = new_index(kind, tmp_path / "index")
     index.observe_many([[f"t{at}" for at in range(first, first + 5)] for first in range(0, THINGS, 5)])
     if before:  # a deletion before the fit is learnt by it, the one during it is not
         index.fit(config=QUICK, progress=False)
