@@ -24,7 +24,7 @@ from pam_retriever.types import Metadata
 from pam_retriever.validation import check_text, read_list, read_numbers
 
 Filter = Mapping[str, Any] | Callable[[Document], bool]
-Place = tuple[str, tuple[tuple[int, float | str], ...]]  # group, and the values of the ``order_by`` keys
+GroupPosition = tuple[str, tuple[tuple[int, float | str], ...]]  # group, and the values of the ``order_by`` keys
 
 SPLITTERS_ORDER = ("page", "start_index")  # the keys that order the chunks of one source
 OTHER, NUMBER, STRING = range(3)  # kinds of values, in sort order
@@ -195,13 +195,13 @@ def read_recall(
 
 def read_positions(
     memories: Iterable[tuple[str, Metadata]], group_by: str, order_by: Sequence[str]
-) -> dict[str, Place]:
-    """Returns the place of each memory, given by id and metadata, in its group.
+) -> dict[str, GroupPosition]:
+    """Returns the position of each memory, given by id and metadata, in its group.
 
-    A memory without the group, or without the last key of the order, has no place. If an earlier key is missing, for
+    A memory without the group, or without the last key of the order, has no position. If an earlier key is missing, for
     example the page of a text without pages, it sorts first.
     """
-    found: dict[str, Place] = {}
+    found: dict[str, GroupPosition] = {}
     for id, metadata in memories:
         group = _as_stored(value_at(metadata, group_by))
         order = tuple(_sortable(_as_stored(value_at(metadata, key))) for key in order_by)
@@ -220,7 +220,7 @@ def _as_stored(value: object) -> object:
     return value if value is None or isinstance(value, str | int | float) else json.loads(to_json(value))
 
 
-def in_order(positions: Mapping[str, Place]) -> tuple[list[str], list[float] | None]:
+def in_order(positions: Mapping[str, GroupPosition]) -> tuple[list[str], list[float] | None]:
     """Returns the ids of one group in order. If a single key with numbers orders them, returns these as times, too."""
     ids = sorted(positions, key=lambda id: positions[id][1])  # documents with equal keys stay in the order of adding
     orders = [positions[id][1] for id in ids]

@@ -16,7 +16,7 @@ from langchain_pam.documents import (
     SPLITTERS_ORDER,
     AskOptions,
     Filter,
-    Place,
+    GroupPosition,
     in_order,
     read_positions,
     to_document,
@@ -145,16 +145,19 @@ class LinkedIndex:
             return list(index.recall(cue, k, where=where, **options))
         return _ask_accepted(index, cue, k, where, options)
 
-    def _positions(self, memories: Iterable[tuple[str, Metadata]]) -> dict[str, Place]:
+    def _positions(self, memories: Iterable[tuple[str, Metadata]]) -> dict[str, GroupPosition]:
         return {} if self.group_by is None else read_positions(memories, self.group_by, self.order_by)
 
-    def _places_of(self, ids: Iterable[str]) -> dict[str, Place]:
+    def _places_of(self, ids: Iterable[str]) -> dict[str, GroupPosition]:
         if self.group_by is None:
             return {}
         return self._positions((record.id, record.metadata) for record in self.get(ids))
 
     def _link(
-        self, index: PredictiveAssociativeIndex, before: Mapping[str, Place], after: Mapping[str, Place | None]
+        self,
+        index: PredictiveAssociativeIndex,
+        before: Mapping[str, GroupPosition],
+        after: Mapping[str, GroupPosition | None],
     ) -> None:
         """Stores the new order of each group in which documents changed; ``after`` has the stored documents."""
         changed = [id for id in {**before, **after} if before.get(id) != after.get(id)]
@@ -162,7 +165,7 @@ class LinkedIndex:
         if self.group_by is None or not groups:
             return
         members = index.find({self.group_by: {"$in": [json.loads(group) for group in groups]}})
-        standing: dict[str, dict[str, Place]] = {group: {} for group in groups}
+        standing: dict[str, dict[str, GroupPosition]] = {group: {} for group in groups}
         for id, position in self._positions((record.id, record.metadata) for record in members).items():
             standing.setdefault(position[0], {})[id] = position
         anew = []

@@ -82,7 +82,7 @@ def hit_to_node(hit: Hit) -> BaseNode:
 
 @dataclass(frozen=True)
 class NodePosition:
-    """The place of a node.
+    """The position of a node.
 
     Attributes:
         document: the id of its document, or None.
@@ -98,7 +98,7 @@ class NodePosition:
 
 
 def read_position(metadata: Metadata) -> NodePosition:
-    """Returns the place of a node, from its stored data."""
+    """Returns the position of a node, from its stored data."""
     content = json.loads(str(metadata.get("_node_content", "{}")))
     related = content.get("relationships") or {}
     source, previous, next = (
@@ -111,7 +111,7 @@ def read_position(metadata: Metadata) -> NodePosition:
 def read_around(
     index: PredictiveAssociativeIndex, positions: Iterable[tuple[str, NodePosition]]
 ) -> dict[str, NodePosition]:
-    """Returns the places of the given stored nodes, and of all nodes in the same documents or linked as neighbours."""
+    """Returns the positions of the given stored nodes, and of all nodes in the same documents or linked as neighbours."""
     around: dict[str, NodePosition] = {}
     seen_documents: set[str] = set()  # documents, and
     looked_up: set[str] = set()  # nodes, each only once
@@ -138,8 +138,8 @@ def link(
 
     Args:
         index: the index of the nodes.
-        before: nodes and their old places.
-        after: the same nodes without removed nodes, and new nodes, with their new places.
+        before: nodes and their old positions.
+        after: the same nodes without removed nodes, and new nodes, with their new positions.
     """
     stood, standing = read_chains(before), read_chains(after)
     anew = [Trajectory(ids=ids, id=name) for name, ids in standing.items() if stood.get(name) != ids]

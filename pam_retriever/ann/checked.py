@@ -1,7 +1,7 @@
 """Checks an index that FAISS read from a file, before it is searched.
 
-FAISS does not check some numbers of a file: it uses the places in the lists of an inverted file as addresses. So each
-place is compared with its allowed range. Faults of FAISS while it parses a file are not covered.
+FAISS does not check some numbers of a file: it uses the positions in the lists of an inverted file as addresses. So
+each position is compared with its allowed range. Faults of FAISS while it parses a file are not covered.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import numpy as np
 from pam_retriever.ann.graph import check_graph
 from pam_retriever.types import Int64
 
-IN_BLOCKS = 2**64 - 1  # size of a code in lists that keep the codes of several places together
+IN_BLOCKS = 2**64 - 1  # size of a code in lists that keep the codes of several positions together
 SAME = ("d", "metric_type", "code_size", "nlist")
 
 
 def check_read(index: Any, made: Any, rows: Int64) -> None:
-    """Raises ValueError unless an index has the kind of ``made``, each place once, and edges only between places.
+    """Raises ValueError unless an index has the kind of ``made``, each position once, and edges only between positions.
 
     Args:
         index: the index that FAISS read.
         made: an empty index of the kind that was saved.
-        rows: (n,) the row at each place.
+        rows: (n,) the row at each position.
     """
     import faiss
 
@@ -46,7 +46,7 @@ def check_read(index: Any, made: Any, rows: Int64) -> None:
 
 
 def _check_cells(index: Any, rows: Int64) -> None:
-    """Raises ValueError unless each place is in one cell. A removed place may be in no cell."""
+    """Raises ValueError unless each position is in one cell. A removed position may be in no cell."""
     import faiss
 
     lists = index.invlists

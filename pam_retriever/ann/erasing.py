@@ -10,11 +10,11 @@ from pam_retriever.types import Bools
 
 
 def erase_codes(index: Any, alive: Bools) -> None:
-    """Overwrites or drops the codes of places that are not ``alive``. Searches find the others as before.
+    """Overwrites or drops the codes of positions that are not ``alive``. Searches find the others as before.
 
     Args:
         index: a compressed flat, HNSW or IVF index.
-        alive: (n,) mask of the places to keep.
+        alive: (n,) mask of the positions to keep.
     """
     import faiss
 
@@ -24,12 +24,12 @@ def erase_codes(index: Any, alive: Bools) -> None:
     if isinstance(index, faiss.IndexIVF):
         count = index.ntotal
         index.remove_ids(faiss.IDSelectorBatch(dead))
-        index.ntotal = count  # the next key gets the place after the last, as before
+        index.ntotal = count  # the next key gets the position after the last, as before
         return
     if not isinstance(index, faiss.IndexHNSW):
         _codes(index)[dead] = 0
         return
-    # a search still passes through a removed place, so it gets the code of a neighbour
+    # a search still passes through a removed position, so it gets the code of a neighbour
     codes, graph = _codes(faiss.downcast_index(index.storage)), index.hnsw
     neighbours, offsets = faiss.vector_to_array(graph.neighbors), faiss.vector_to_array(graph.offsets)
     for position in dead.tolist():

@@ -1,6 +1,6 @@
 """Flat, HNSW and IVF indexes, with full or compressed keys, chosen by name or by size. All but flat use FAISS.
 
-A map translates between rows and FAISS's own places. So every index type gives the same guarantees: a search never
+A map translates between rows and FAISS's own positions. So every index type gives the same guarantees: a search never
 returns a removed row, a replaced row has only its new key, and no row is renumbered. A compressed index finds
 candidates, and the full keys in a memory-mapped file rank them. So scores are exact with every code.
 """
@@ -115,7 +115,7 @@ class FaissBackend:
 
     @property
     def bytes(self) -> int:
-        """Bytes of keys and places in memory; the full keys of a compressed index are on the disk."""
+        """Bytes of keys and positions in memory; the full keys of a compressed index are on the disk."""
         graph = 0
         if self.kind == "hnsw":
             graph = 4 * self._index.hnsw.neighbors.size() + 8 * self._index.hnsw.offsets.size()
@@ -204,7 +204,7 @@ class FaissBackend:
         return self._nearest(queries, k, inside)
 
     def _scan(self, queries: Float32, k: int, inside: Int64 | None) -> tuple[Float32, Int64]:
-        """Returns the ``k`` best of all keys, or of those at the places ``inside``, exactly."""
+        """Returns the ``k`` best of all keys, or of those at the positions ``inside``, exactly."""
         if self._is_plain:
             return scan(queries, self._index.blocks, self._positions.rows, k, inside)
         assert inside is not None
@@ -215,10 +215,10 @@ class FaissBackend:
         return scan(queries, [self._index.reconstruct_batch(inside)], self._positions.rows[inside], k)
 
     def _among_nearest(self, queries: Float32, k: int, inside: Int64) -> tuple[Float32, Int64]:
-        """Returns the ``k`` best at the places ``inside``, by a graph.
+        """Returns the ``k`` best at the positions ``inside``, by a graph.
 
-        A graph search that skips places outside the filter misses many inside. So this looks up the nearest of all
-        places, and keeps those inside. If too few are left for a query, it scans.
+        A graph search that skips positions outside the filter misses many inside. So this looks up the nearest of all
+        positions, and keeps those inside. If too few are left for a query, it scans.
         """
         wide = int(SPARE * k * len(self) / len(inside))
         if wide > max(MOST_NEAREST, SPARE * k):
@@ -248,7 +248,7 @@ class FaissBackend:
 
     @property
     def _is_plain(self) -> bool:
-        """Whether the index is flat and uncompressed. Only this kind is exact and can drop a place."""
+        """Whether the index is flat and uncompressed. Only this kind is exact and can drop a position."""
         return self.kind == "flat" and not self.choice.code
 
     def _keys_at(self, positions: Int64) -> Float32:
@@ -261,7 +261,7 @@ class FaissBackend:
         return mask
 
     def _parameters(self, k: int, inside: Int64 | None) -> Any:
-        """FAISS's search parameters: the width of the search, and the places that it may return."""
+        """FAISS's search parameters: the width of the search, and the positions that it may return."""
         import faiss
 
         selector = None

@@ -50,7 +50,7 @@ def graph_keys(index: Any) -> Float32:
 
 
 def look_up(index: Any, centres: Any, queries: Float32, k: int, parameters: Any) -> tuple[Float32, Int64]:
-    """Returns the scores and places (Q, k) that FAISS finds; ``centres`` from ``scanned_centres``."""
+    """Returns the scores and positions (Q, k) that FAISS finds; ``centres`` from ``scanned_centres``."""
     if centres is None:
         scores, positions = index.search(queries, k, params=parameters)
         return scores, positions
@@ -82,7 +82,7 @@ class OldKeys:
     Args:
         index: an index of FAISS with the keys, unless they are in ``full``.
         full: the full keys of a compressed index.
-        positions: (n,) the places of the keys.
+        positions: (n,) the positions of the keys.
         more: (m, width).
     """
 

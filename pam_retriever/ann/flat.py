@@ -14,7 +14,7 @@ GROWTH = 2.5  # unused room takes no memory: the system assigns pages when they 
 
 
 class FlatKeys:
-    """Keys (n, width) by place, with the method names of FAISS's indexes.
+    """Keys (n, width) by position, with the method names of FAISS's indexes.
 
     Args:
         width: length of a key.

@@ -23,10 +23,10 @@ class Graph:
     """The edges of an HNSW index.
 
     Attributes:
-        levels: (n,) int32, number of levels of each place, at least 1.
-        neighbours: (m,) int32, by place, and for each place by level.
-        rows: (n,) int64, the row at each place, -1 for a removed row.
-        entry: the place at which a search begins.
+        levels: (n,) int32, number of levels of each position, at least 1.
+        neighbours: (m,) int32, by position, and for each position by level.
+        rows: (n,) int64, the row at each position, -1 for a removed row.
+        entry: the position at which a search begins.
     """
 
     levels: Int32
@@ -36,7 +36,7 @@ class Graph:
 
 
 def graph_of(index: Any, rows: Int64) -> Graph:
-    """Returns the edges of an index of FAISS whose places hold ``rows``; the arrays are copies."""
+    """Returns the edges of an index of FAISS whose positions hold ``rows``; the arrays are copies."""
     import faiss
 
     graph = index.hnsw
@@ -45,12 +45,12 @@ def graph_of(index: Any, rows: Int64) -> Graph:
 
 
 def check_graph(index: Any, made: Any, rows: Int64) -> None:
-    """Raises ValueError unless the edges of an HNSW index, which FAISS read, lead to its places.
+    """Raises ValueError unless the edges of an HNSW index, which FAISS read, lead to its positions.
 
     Args:
         index: the index that FAISS read.
         made: an empty index of the same kind.
-        rows: (n,) the row at each place.
+        rows: (n,) the row at each position.
     """
     import faiss
 
@@ -69,13 +69,13 @@ def check_graph(index: Any, made: Any, rows: Int64) -> None:
 
 
 def _starts(index: Any) -> Int64:
-    """Returns where the neighbours on each level start in the list of neighbours of one place."""
+    """Returns where the neighbours on each level start in the list of neighbours of one position."""
     hnsw = index.hnsw
     return np.array([hnsw.cum_nb_neighbors(level) for level in range(hnsw.cum_nneighbor_per_level.size())], np.int64)
 
 
 def put_graph(index: Any, graph: Graph) -> None:
-    """Sets the edges of an empty HNSW index of float32 keys; the keys at all places are zeros.
+    """Sets the edges of an empty HNSW index of float32 keys; the keys at all positions are zeros.
 
     Raises:
         ValueError: the edges are invalid.
@@ -94,11 +94,11 @@ def put_graph(index: Any, graph: Graph) -> None:
 
 
 def _check(graph: Graph, starts: Int64) -> None:
-    """Raises ValueError unless every edge leads to a place that is on the same level.
+    """Raises ValueError unless every edge leads to a position that is on the same level.
 
     Args:
         graph: the edges; may be invalid.
-        starts: (most levels + 1,) start of each level among the neighbours of one place.
+        starts: (most levels + 1,) start of each level among the neighbours of one position.
     """
     levels, neighbours, rows = graph.levels, graph.neighbours, graph.rows
     count, arrays = len(levels), (levels, neighbours, rows)

@@ -1,4 +1,4 @@
-"""A map between the rows of the database and the places of FAISS."""
+"""A map between the rows of the database and the positions of FAISS."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ DENSE_SPAN = 1_000_000  # rows within this span, or within four times their numb
 
 
 class IdMap:
-    """Rows by place, and places by row.
+    """Rows by position, and positions by row.
 
     Args:
-        rows: (n,) the row at each place, -1 for a removed row.
+        rows: (n,) the row at each position, -1 for a removed row.
 
     Attributes:
-        rows: (n,) the row at each place, -1 for a removed row; updated by every change.
-        dead: number of removed places.
+        rows: (n,) the row at each position, -1 for a removed row; updated by every change.
+        dead: number of removed positions.
     """
 
     def __init__(self, rows: Int64 | None = None) -> None:
         self.rows: Int64 = np.empty(0, np.int64) if rows is None else rows
         self.dead = int((self.rows < 0).sum())
-        self._position: Int64  # row - self._first -> place, -1 if not stored
+        self._position: Int64  # row - self._first -> position, -1 if not stored
         self._sorted: Int64 | None  # the rows in order, if their span is too large for a table
         self._first: int
         self._number()
@@ -38,15 +38,15 @@ class IdMap:
         return self.rows.nbytes + self._position.nbytes + (0 if self._sorted is None else self._sorted.nbytes)
 
     def stored(self) -> Int64:
-        """The places that hold a row."""
+        """The positions that hold a row."""
         return np.flatnonzero(self.rows >= 0)
 
     def alive(self) -> Bools:
-        """A mask of the places that hold a row."""
+        """A mask of the positions that hold a row."""
         return self.rows >= 0
 
     def append(self, rows: Int64) -> None:
-        """Adds rows at the next places."""
+        """Adds rows at the next positions."""
         first_position = len(self.rows)
         self.rows = np.concatenate([self.rows, rows])
         if first_position and self._sorted is None and self._is_dense(rows):
@@ -58,7 +58,7 @@ class IdMap:
             self._number()
 
     def empty(self, positions: Int64) -> None:
-        """Removes the rows at ``positions``, all of which hold one; the others keep their places."""
+        """Removes the rows at ``positions``, all of which hold one; the others keep their positions."""
         if self._sorted is None:
             self._position[self.rows[positions] - self._first] = -1
         self.rows[positions] = -1
@@ -70,7 +70,7 @@ class IdMap:
         self._number()
 
     def of(self, rows: Int64) -> Int64:
-        """Returns the place (n,) of each row, -1 for rows that are not stored."""
+        """Returns the position (n,) of each row, -1 for rows that are not stored."""
         if self._sorted is not None:
             at = np.minimum(np.searchsorted(self._sorted, rows), len(self._sorted) - 1)
             positions = self._position[at]

@@ -163,7 +163,7 @@ def _best_by_tiles(parts: list[Part], rows: Int64, k: int, positions: Int64 | No
 
 
 def _tile(parts: list[Part], at: slice | Int64, keys: Float32) -> Float32:
-    """Returns the keys at some places, with all their parts side by side; copies them to ``keys`` if necessary."""
+    """Returns the keys at some positions, with all their parts side by side; copies them to ``keys`` if necessary."""
     if len(parts) == 1 and isinstance(at, slice):
         return parts[0][1][at]
     start = 0

@@ -28,7 +28,7 @@ IN_A_ROW = 1_000  # from this many keys on, consecutive keys are read as one blo
 
 
 class VectorFile:
-    """Keys (n, width) by place, on the disk.
+    """Keys (n, width) by position, on the disk.
 
     Args:
         width: length of a key.

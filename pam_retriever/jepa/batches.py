@@ -71,13 +71,13 @@ class TrainingData:
 
     def ahead(self, steps: Int64, horizon: int) -> Int64:
         """Returns the positions (B, horizon) in ``steps`` of the 1st, 2nd, ... step after each; -1 for none."""
-        place = np.full(len(self.experience) + horizon, -1, np.int64)
-        place[steps] = np.arange(len(steps))
+        at_step = np.full(len(self.experience) + horizon, -1, np.int64)
+        at_step[steps] = np.arange(len(steps))
         offsets = np.arange(1, horizon + 1)
         unbroken = np.logical_and.accumulate(
             self.follows[np.minimum(steps[:, None] + offsets - 1, len(self.follows) - 1)], axis=1
         )
-        return np.where(unbroken, place[steps[:, None] + offsets], -1)
+        return np.where(unbroken, at_step[steps[:, None] + offsets], -1)
 
     def future_actions(self, steps: Int64, horizon: int) -> Actions | None:
         """Returns the actions (B, horizon, ...) from each step on; after the end the last one is repeated."""

@@ -48,7 +48,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class _Words:
-    """The words (w,) of joined texts: hashes, places in the joined text, and positions of their texts."""
+    """The words (w,) of joined texts: hashes, offsets in the joined text, and positions of their texts."""
 
     hashes: UInt64
     starts: Int64

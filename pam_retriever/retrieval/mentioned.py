@@ -41,7 +41,7 @@ class MentionQuery:
         self._terms = lexicon.query_terms(list(weights))
         self.term_weights: Float32 = np.array(list(weights.values()), np.float32)
         self._read = np.empty(0, np.int64)  # sorted rows, each read once: their BM25, and the terms that they hold
-        self._own, self._held = np.empty(0, np.float32), np.empty((len(weights), 0), bool)
+        self._own, self._occurs = np.empty(0, np.float32), np.empty((len(weights), 0), bool)
         self._best = max(float(self._bm25(found).max(initial=0)), 1e-9) if weights else 1.0
 
     def scores(self, rows: Int64) -> Float32:
@@ -53,8 +53,8 @@ class MentionQuery:
 
     def holds(self, rows: Int64) -> Bools:
         positions = self._positions(rows)
-        held: Bools = self._held[:, positions]
-        return held
+        occurs: Bools = self._occurs[:, positions]
+        return occurs
 
     def _bm25(self, rows: Int64) -> Float32:
         positions = self._positions(rows)
@@ -69,7 +69,7 @@ class MentionQuery:
             every = np.concatenate([self._read, new])
             order = every.argsort()
             self._own = np.concatenate([self._own, self._terms.bm25(new, counts)])[order]
-            self._held = np.concatenate([self._held, counts > 0], axis=1)[:, order]
+            self._occurs = np.concatenate([self._occurs, counts > 0], axis=1)[:, order]
             self._read = every[order]
         return self._read.searchsorted(rows)
 

@@ -35,7 +35,7 @@ class Postings:
         self._table.execute("CREATE TABLE texts (row INTEGER PRIMARY KEY, length INTEGER)")
 
     def positions(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
-        """See ``Memories.places``."""
+        """See ``Memories.positions``."""
         with self._mutex, self._table:
             self._follow()
             return _columns(
