@@ -6,16 +6,23 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from fnmatch import fnmatchcase
 from importlib.metadata import metadata
 from pathlib import Path
 
+import numpy as np
 import pytest
 from test_docs import BLOCK, EVENT, PAGES, ROOT, name, run
+
+import pam_retriever
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.apps.cli import main
 
 PROJECT = "pam-retriever"
 USER_PAGES = [page for page in PAGES if "notes" not in page.parts]
@@ -23,7 +30,12 @@ FENCED = re.compile(r"^```(\w*)\n(.*?)^```\n?", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"(?<=\n\n)(?:^    .*\n)+", re.MULTILINE)
 COMMANDS = ("pip", "pam-retriever", "python", "torchrun", "pre-commit")
 CODE = re.compile(r"index = PredictiveAssociativeIndex\.open\(")
-EXAMPLES_OF_A_USER = {"docs/guides/code-memory.md"}  # its output is that of a repository of the reader's
+CODE_MEMORY = ROOT / "docs" / "guides" / "code-memory.md"
+HISTORY = [  # of the repository in the guide: date, message, files
+    ("2023-11-19", "Back off between retries", ["src/net/wire.py", "src/net/backoff.py"]),
+    ("2024-01-08", "Round the tax to cents", ["src/shop/tax.py", "src/shop/invoice.py"]),
+    ("2024-03-02", "Retry when the peer resets the connection", ["src/net/wire.py", "src/net/errors.py"]),
+]
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -158,7 +170,7 @@ def test_the_settings_of_a_client_start_the_server(tmp_path):
     assert (tmp_path / "memory").is_dir()
 
 
-SHOWS = [page for page in USER_PAGES if name(page) not in EXAMPLES_OF_A_USER and BLOCK.search(page.read_text())]
+SHOWS = [page for page in USER_PAGES if page != CODE_MEMORY and BLOCK.search(page.read_text())]
 SHOWS = [page for page in SHOWS if any(kind == "indented" and is_output(text) for kind, text in blocks(page))]
 
 
@@ -167,8 +179,60 @@ SHOWS = [page for page in SHOWS if any(kind == "indented" and is_output(text) fo
 def test_a_page_shows_what_its_code_prints(page, tmp_path, monkeypatch, capsys):
     (tmp_path / "page.py").write_text("\n".join(BLOCK.findall(page.read_text())))
     run(tmp_path / "page.py", tmp_path, monkeypatch)
-    printed = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert_shown(page, capsys.readouterr().out)
+
+
+def assert_shown(page: Path, output: str) -> None:
+    """Asserts that a program printed each line that the page shows; "..." stands for any text."""
+    printed = [" ".join(line.split()) for line in output.splitlines()]
     for kind, text in blocks(page):
         for line in text.splitlines() if kind == "indented" and is_output(text) else []:
             shown = re.sub(r"([][?*])", r"[\1]", " ".join(line.split())).replace("...", "*")
             assert any(fnmatchcase(line, shown) for line in printed), f"{name(page)} shows {line!r}, printed: {printed}"
+
+
+@pytest.mark.slow
+def test_the_guide_of_code_memory_shows_what_its_commands_print(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    repository = tmp_path / "path" / "to" / "repository"
+    repository.mkdir(parents=True)
+    git = ["git", "-C", str(repository), "-c", "user.name=Ann", "-c", "user.email=ann@example.com"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    for date, message, files in HISTORY:
+        for file in files:
+            (repository / file).parent.mkdir(parents=True, exist_ok=True)
+            (repository / file).write_text(f'"""{message}."""\n')
+        when = {"GIT_AUTHOR_DATE": f"{date}T12:00:00Z", "GIT_COMMITTER_DATE": f"{date}T12:00:00Z"}
+        subprocess.run([*git, "add", "."], check=True)
+        subprocess.run([*git, "commit", "-qm", message], check=True, env=os.environ | when)
+    for command in commands(CODE_MEMORY):
+        if command[0] == "pam-retriever" and command[1] != "mcp":
+            assert main(command[1:]) == 0, command
+    assert_shown(CODE_MEMORY, capsys.readouterr().out)
+
+
+@pytest.mark.slow
+def test_the_program_for_several_processes_runs(tmp_path):
+    page = ROOT / "docs" / "reference" / "scaling.md"
+    (program,) = [text for language, text in blocks(page) if language == "py"]
+    ((_, *arguments),) = [command for command in commands(page) if command[0] == "torchrun"]
+    (tmp_path / "train.py").write_text(program)
+    with PredictiveAssociativeIndex.open(tmp_path / "memories", dim=8) as index:
+        index.add(np.random.default_rng(0).standard_normal((60, 8)), [str(at) for at in range(60)])
+        index.observe_many([[str(at) for at in range(start, start + 6)] for start in range(0, 60, 6)])
+    package = str(Path(pam_retriever.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": package, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    ranks, losses = zip(*(line.split() for line in done.stdout.splitlines()), strict=True)
+    assert sorted(ranks) == ["0", "1"]
+    assert len(set(losses)) == 1
+    with PredictiveAssociativeIndex.open(tmp_path / "memories") as index:
+        assert index.is_fitted

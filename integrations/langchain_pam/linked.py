@@ -104,7 +104,7 @@ class LinkedIndex:
         contents = documents.values()
         texts, metadatas = [one.page_content for one in contents], [one.metadata for one in contents]
         with self._writing:  # if several threads add the first documents, only one of them creates the index
-            before, times = self._places_of(documents), times_of(metadatas, self._time_keys)
+            before, times = self._positions_of(documents), times_of(metadatas, self._time_keys)
             index = self._lazy.store(
                 self._tenant,
                 len(vectors[0]),
@@ -120,7 +120,7 @@ class LinkedIndex:
         with self._writing:
             index = self.index
             if index is not None:
-                before = {} if ids is None else self._places_of(ids)
+                before = {} if ids is None else self._positions_of(ids)
                 index.delete([record.id for record in index.find()] if ids is None else ids)
                 self._link(index, before, {})
 
@@ -148,7 +148,7 @@ class LinkedIndex:
     def _positions(self, memories: Iterable[tuple[str, Metadata]]) -> dict[str, GroupPosition]:
         return {} if self.group_by is None else read_positions(memories, self.group_by, self.order_by)
 
-    def _places_of(self, ids: Iterable[str]) -> dict[str, GroupPosition]:
+    def _positions_of(self, ids: Iterable[str]) -> dict[str, GroupPosition]:
         if self.group_by is None:
             return {}
         return self._positions((record.id, record.metadata) for record in self.get(ids))

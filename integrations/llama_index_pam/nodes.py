@@ -111,7 +111,7 @@ def read_position(metadata: Metadata) -> NodePosition:
 def read_around(
     index: PredictiveAssociativeIndex, positions: Iterable[tuple[str, NodePosition]]
 ) -> dict[str, NodePosition]:
-    """Returns the positions of the given stored nodes, and of all nodes in the same documents or linked as neighbours."""
+    """Returns the positions of these stored nodes, and of all nodes in their documents or linked as neighbours."""
     around: dict[str, NodePosition] = {}
     seen_documents: set[str] = set()  # documents, and
     looked_up: set[str] = set()  # nodes, each only once
