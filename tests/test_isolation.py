@@ -181,7 +181,7 @@ def test_a_filter_that_leaves_nothing_or_one_memory(shared):
 
 question = st.fixed_dictionaries(
     {
-        "place": st.integers(0, PLACES - 1),
+        "position": st.integers(0, PLACES - 1),
         "kind": st.sampled_from(["id", "vector", "new", "batch", "text", "imagine", "expand", "search"]),
         "mode": st.sampled_from(MODES),
         "hops": st.integers(1, 3),
