@@ -44,7 +44,13 @@ NOUNS = {
 }
 ADJECTIVES = {"more", "new", "past"}
 ALWAYS_SEVERAL = (  # the number is above 1 by construction or a dimension, or the word is a verb or follows a list
-    *("{self._width} numbers", "{count:,} moments", "{apart:,} steps", "{MEASURED:,} sessions", "{overview.dim} numbers"),
+    *(
+        "{self._width} numbers",
+        "{count:,} moments",
+        "{apart:,} steps",
+        "{MEASURED:,} sessions",
+        "{overview.dim} numbers",
+    ),
     *(
         "{2 ** (power + 1) - 1} steps",
         "{dim} numbers",

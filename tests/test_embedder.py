@@ -64,7 +64,7 @@ def test_a_missing_extra_is_named(monkeypatch):
         (NamedEmbedder(model_name="a", model="b"), "a"),
         (NamedEmbedder(model="b", name="c"), "b"),
         (NamedEmbedder(name="c"), "c"),
-        (NamedEmbedder(), f"{__name__}.Named"),
+        (NamedEmbedder(), f"{__name__}.NamedEmbedder"),
         (letters, f"{__name__}.letters"),
     ],
 )
