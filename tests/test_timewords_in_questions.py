@@ -138,19 +138,25 @@ def test_heads_of_sessions_are_times(head):
     assert read_text(head, SUNDAY)[0].start.isoformat() == "2023-05-08T13:56:00+00:00"
 
 
-def test_a_year_too_late_is_taken_for_the_year_before():
+def test_an_explicit_year_is_that_year_and_now_decides_one_that_is_left_out():
     random = np.random.default_rng(0)
     index = PredictiveAssociativeIndex(dim=16)
-    said = [datetime(2022, 12, 1 + at) if at < 4 else datetime(2023, 1 + at % 8, at) for at in range(28)]
-    texts = [f"talk number {at}" for at in range(27)] + ["we will move in November 2023"]
-    vectors = random.standard_normal((28, 16)).astype(np.float32)
-    index.add(vectors, [str(at) for at in range(28)], texts, timestamps=said)
+    said = [datetime(2022, 11, 1 + at) if at < 4 else datetime(2023, 1 + at % 8, at) for at in range(28)]
+    index.add(random.standard_normal((28, 16)), texts=[f"talk number {at}" for at in range(28)], timestamps=said)
 
-    def times(question):
-        hits = index.recall(vectors[5], text=question, k=28, now=datetime(2023, 8, 20), explain=True)
-        return {(one.expression, one.meaning) for hit in hits for one in hit.times if one.source == "question"}
+    def times(question, now):
+        hits = index.recall(random.standard_normal(16), text=question, k=28, now=now, explain=True)
+        return {one.meaning for hit in hits for one in hit.times if one.source == "question"}
 
-    assert times("What did we do in December 2023?") == {("December 2023", "2022-12-01 to 2022-12-31")}
-    assert times("What will we do in November 2023?") == {("November 2023", "2023-11-01 to 2023-11-30")}
-    assert not times("What did we do in December 2026?")  # two years before it is none, too
-    assert not index.recall(when="December 2023").ids  # a filter means what it says
+    march_2024 = datetime(2024, 3, 3)
+    for question in (
+        "What did we do in November 2023?",
+        "What did we do on 8 November 2024?",
+        "What did we do in 2024?",
+    ):
+        assert not times(question, march_2024)  # no memory is of that time, whichever year comes near it
+        assert not times(question, datetime(2023, 8, 20))
+    assert not times("What did we do in November?", march_2024)  # of 2023
+    assert times("What did we do in November?", datetime(2023, 10, 3)) == {"2022-11-01 to 2022-11-30"}
+    assert times("What did we do in November 2022?", march_2024) == {"2022-11-01 to 2022-11-30"}
+    assert not index.recall(when="November 2023", now=march_2024).ids

@@ -18,14 +18,13 @@ from pam_retriever.retrieval.anchors import DatedMemories, may_have_anchor, read
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.store.database import Database
 from pam_retriever.store.times import EPOCH, StoredTimes
-from pam_retriever.timewords.periods import OPEN_END, OPEN_START, Period, When, year_earlier
+from pam_retriever.timewords.periods import OPEN_END, OPEN_START, Period, When
 from pam_retriever.timewords.scores import TextPeriods, time_scores
 from pam_retriever.types import Bools, Float32, Int64, NamedTime, Time, Times
 from pam_retriever.validation import check_finite
 
 log = logging.getLogger(__name__)
 Interval = When | tuple[float | None, float | None]  # of dates, or of numbers
-YEAR = 366 * 86_400.0  # seconds
 NOTICED = 0.01  # a smaller score is not reported as evidence
 
 
@@ -60,7 +59,6 @@ class ParsedTimes:
     Attributes:
         version: the version of memories and times.
         stored: the memories with dates.
-        last: the latest date.
         read: the memories whose texts were parsed.
         named: the periods that these texts contain, by row.
         placed: the named periods, by position in ``read``.
@@ -68,7 +66,6 @@ class ParsedTimes:
 
     version: tuple[int, int]
     stored: StoredTimes
-    last: float
     read: StoredTimes
     named: TextPeriods
     placed: TextPeriods
@@ -100,15 +97,7 @@ class Timeline:
             dated = self._dated()
             anchored = None if dated is None else read_anchor(text, self._lexicon, dated, visible)
             return [] if anchored is None else [anchored]
-        return [self._meant(period) for period in periods]
-
-    def _meant(self, period: Period) -> Period:
-        """Returns the period of the year before for one after all memories, which no text names: a slip of the year."""
-        last, start, end = self._now().last, period.start.timestamp(), period.end.timestamp()
-        dated = self._dated() if not period.relative and last < start <= last + YEAR else None
-        if dated is None or ((dated.named.start >= start) & (dated.named.end <= end)).any():
-            return period
-        return year_earlier(period)
+        return periods
 
     def evidence(self, periods: Sequence[Period], visible: Rows | None = None) -> TimeEvidence | None:
         """Returns the evidence of periods for the memories; None for no evidence.
@@ -193,9 +182,8 @@ class Timeline:
             with self._building:
                 stored = table.all() if table.kind() == "dates" else _nothing()
                 none = TextPeriods.of([])
-                last = float(stored.times.max(initial=-np.inf))
-                old = known or ParsedTimes(version, stored, last, _nothing(), none, none)
-                self._known = known = replace(old, version=version, stored=stored, last=last)
+                old = known or ParsedTimes(version, stored, _nothing(), none, none)
+                self._known = known = replace(old, version=version, stored=stored)
         return known
 
     def _with_texts(self, known: ParsedTimes) -> ParsedTimes:

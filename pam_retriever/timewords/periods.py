@@ -6,7 +6,7 @@ All datetimes here are naive, in the local time of the speaker; ``reader`` conve
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 
 Moment = str | date  # words, a date, or a datetime
@@ -59,15 +59,6 @@ class Period:
     def __str__(self) -> str:
         """The form that is shown as evidence: ``"July 2023" -> 2023-07-01 to 2023-07-31``."""
         return f'"{self.expression}" -> {self.meaning}'
-
-
-def year_earlier(period: Period) -> Period:
-    """Returns the same period of the year before."""
-    start, end = (
-        at if at in (OPEN_START, OPEN_END) else months_later(at, -12).replace(tzinfo=timezone.utc)
-        for at in (period.start, period.end)
-    )
-    return replace(period, start=start, end=end)
 
 
 def midnight(at: datetime) -> datetime:
