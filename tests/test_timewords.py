@@ -52,11 +52,27 @@ def day(year, month, number, days=1):
     return start, start + timedelta(days=days)
 
 
-@given(st.text("".join(sorted({*"ABCDEFGHKLMNOPQRSTUVWXY#,abefghinoprstuvwxy"})), max_size=12))
+@given(st.text("".join(sorted({*"ABCDEFGHKLMNOPQRSTUVWXY#,abcdefghinoprstuvwxy"})), max_size=12))
 def test_a_rule_matches_nothing_without_its_code(codes):
     for pattern, code, _ in RULES:
         found = [match.group() for match in pattern.finditer(codes) if match.group()]
         assert all(code in one for one in found)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_no_row_of_words_of_time_raises(data):
+    language = data.draw(st.sampled_from(LANGUAGES))
+    single, phrases = words(language)
+    known = [*single, *(" ".join(parts) for found in phrases.values() for parts, _ in found)]
+    figures = ["2023", "31", "3rd", "'08", "1990s", "24.12.", "12:30", ",", ".", "KW", "九点", "Q3"]
+    drawn = data.draw(st.lists(st.sampled_from(known + figures), min_size=1, max_size=7))
+    read_question(("" if language == "zh" else " ").join(drawn), FRIDAY, language=language)
+
+
+def test_a_noun_of_time_at_the_end_does_no_harm():
+    for text in ("Was it sunny at the July start", "What about 2023 beginning", "see you at the May end"):
+        read_question(text, FRIDAY)
 
 
 def test_the_lists_have_the_stated_lengths():
@@ -65,7 +81,8 @@ def test_the_lists_have_the_stated_lengths():
     assert len(traps) >= 300
     for rows in (expressions, traps):
         assert {row["language"] for row in rows} == set(LANGUAGES)
-        assert 0.2 < sum(row["held_out"] for row in rows) / len(rows) < 0.3
+        first = [row for row in rows if row.get("list", 1) == 1]  # the others came later, and were mended as a whole
+        assert 0.2 < sum(row["held_out"] for row in first) / len(first) < 0.3
 
 
 @pytest.mark.parametrize("held_out", [False, True])

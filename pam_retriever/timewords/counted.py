@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from pam_retriever.timewords.match import Atom, Match, timed
-from pam_retriever.timewords.periods import DAY, Span, midnight, moved, unit_at, weekend
+from pam_retriever.timewords.match import Atom, Match, day_in, timed
+from pam_retriever.timewords.periods import (
+    DAY,
+    HOLIDAYS,
+    Span,
+    midnight,
+    moved,
+    occurrence,
+    season_of,
+    unit_at,
+    weekend,
+)
 
 
 def relative_unit(match: Match) -> Atom | None:
     """Reads "last week", "this month", "the week before last"; "the last week" is the seven days up to now."""
     unit, now, following = match.word("U"), match.context.now, match.next()
+    if unit in ("minute", "hour") and match.has("V"):
+        return match.fixed((moved(now, unit, -1), now), "range")  # "in the past hour"
     if unit in ("minute", "hour", "half") or (following is not None and following.code == "B"):
         return None  # "the last weekend before 10 April"
     rolling = match.has("V") or (
@@ -35,6 +48,8 @@ def relative_unit(match: Match) -> Atom | None:
 def plain_weekend(match: Match) -> Atom | None:
     """Reads "at the weekend": from Saturday on this weekend, else the last; the next if the text looks ahead."""
     following = match.next()
+    if match.first == match.last and match.context.language != "zh":
+        return None
     if match.word("U") != "weekend" or (following is not None and following.code in "Bao"):
         return None
     now = match.context.now
@@ -73,13 +88,58 @@ def ahead(match: Match) -> Atom | None:
 
 def _distant(match: Match, sign: int) -> Atom | None:
     unit, now = match.word("U"), match.context.now
-    if unit == "half":
-        return None
+    if unit == "half" or (match.has("t") and match.number("t") == 2):
+        return None  # "dans les années 80"
     if match.has("w") and match.number("w") == 1:
         near, far = (unit_at(unit, moved(now, unit, sign * count)) for count in (2, 5))
         return match.fixed((min(near[0], far[0]), max(near[1], far[1])), unit)
     count = match.number("N") if match.has("N") else 2 if match.has("w") else 1
     return match.fixed(unit_at(unit, moved(now, unit, sign * count)), unit)
+
+
+def days_ago(match: Match) -> Atom | None:
+    """Reads "two Tuesdays ago", "three Christmases ago", "a couple of summers ago"."""
+    meaning, count = match.word("d"), match.number("N") if match.has("N") else 2
+    if match.has("w") and match.number("w") == 1:
+        return None
+    now, code, name = midnight(match.context.now), meaning[0], meaning[1:]
+    if code == "W":
+        day = now - ((now.weekday() - int(name)) % 7 or 7) * DAY - 7 * (count - 1) * DAY
+        return match.fixed((day, day + DAY), "day")
+    of: Callable[[int], Span] = HOLIDAYS[name] if code == "H" else lambda year: season_of(year, int(name))
+    last = occurrence(of, now, False, over=True)
+    return match.fixed(last and of(last[0].year - count + 1), "day" if code == "H" else "season")
+
+
+def units_from_day(match: Match) -> Atom | None:
+    """Reads "a year ago today", "a week ago Tuesday", "a week from Monday", "three weeks ago on Monday"."""
+    unit, today = match.word("U"), midnight(match.context.now)
+    sign, count = -1 if match.has("A") else 1, match.number("N") if match.has("N") else 1
+    if unit not in ("day", "week", "month", "year") or (match.has("W") and unit != "week"):
+        return None
+    if match.has("R"):
+        day = moved(today + match.number("R") * DAY, unit, sign * count)
+    elif match.has("n"):
+        day = unit_at("week", moved(today, "week", -count))[0] + match.number("W") * DAY
+    else:
+        day = today + sign * ((sign * (match.number("W") - today.weekday())) % 7 or 7) * DAY
+        day = moved(day, "week", sign * count)
+    return match.fixed((day, day + DAY), "day")
+
+
+def this_day_then(match: Match) -> Atom | None:
+    """Reads "this time last year", give or take three days, and "on this day last year", "on this day in 2022"."""
+    today, around = midnight(match.context.now), match.number("c")
+    if match.has("Y"):
+        found = day_in(match.number("Y"), today.month, today.day)
+        return match.fixed(found and (found[0] - around * DAY, found[1] + around * DAY), "day")
+    unit = match.word("U")
+    if unit not in ("week", "month", "year"):
+        return None
+    count = match.number("N") if match.has("N") else match.number("L") if match.has("L") else 1
+    day = moved(today, unit, count if match.has("X") else -count)
+    around = 0 if unit == "week" else around
+    return match.fixed((day - around * DAY, day + (1 + around) * DAY), "day")
 
 
 def day_from_today(match: Match) -> Atom | None:
@@ -105,7 +165,7 @@ def weekday(match: Match) -> Atom | None:
     if behind[:1] == ["o"] and behind[1:] in (["M"], ["D"]):
         return None  # another rule reads "the last Friday of May"
     governed = any(match.has(code) for code in "LXTn")
-    if match.token("W").weak:
+    if match.token("W").weak or _is_title(match):
         return None
     short = len(match.token("W").text.rstrip(".")) <= 4 and match.context.language == "en"
     if not governed and not match.has("P") and not match.has("C") and not _stands_alone(match, short):
@@ -121,7 +181,7 @@ def weekday(match: Match) -> Atom | None:
     elif match.has("T"):
         start = unit_at("week", today)[0] + number * DAY
     elif match.has("L"):
-        start = today - ((-ahead) % 7 or 7) * DAY
+        start = today - ((-ahead) % 7 or 7) * DAY - 7 * (match.number("L") - 1) * DAY  # "the Friday before last"
     else:
         kind = timed(match, (today, today + DAY), "day")[1]
 
@@ -134,6 +194,14 @@ def weekday(match: Match) -> Atom | None:
         return match.atom(resolve, kind, fixed=False, weak=not governed and match.has("b"))
     span, kind = timed(match, (start, start + DAY), "day")
     return match.fixed(span, kind)
+
+
+def _is_title(match: Match) -> bool:
+    """Whether a weekday with a part of the day is a title: "Saturday Night Fever"."""
+    following = match.next()
+    if not match.has("P") or following is None or following.code != "Z":
+        return False
+    return match.context.language == "en" and match.token("P").text[0].isupper()
 
 
 def _stands_alone(match: Match, short: bool) -> bool:

@@ -117,7 +117,10 @@ def year(match: Match) -> Atom | None:
         (following.code in "NYU#" and following.text != "-") or (following.code == "Z" and match.has("t"))
     ):
         return None
-    span = unit_at("year", datetime(number, 1, 1))
+    unit = match.word("U") if match.has("U") else "year"
+    if match.has("o") and unit not in ("year", "decade"):
+        return None
+    span = unit_at("decade" if unit == "decade" else "year", datetime(number, 1, 1))
     if match.has("t") and not match.has("U"):
         if following is None or following.code != "x":
             return None
@@ -135,6 +138,33 @@ def decade(match: Match) -> Atom | None:
     if token.weak and previous is not None and previous.code == "Z":
         return None
     return match.fixed(unit_at("decade", datetime(match.number("K"), 1, 1)), "decade")
+
+
+def decade_of_years(match: Match) -> Atom | None:
+    """Reads French "les années 80" and Spanish "los años 80"."""
+    number, plural = match.number("N"), match.token("U").text.lower() in ("années", "años")
+    if not plural or number % 10 or not 10 <= number <= 90:
+        return None
+    span = unit_at("decade", datetime(1900 + number, 1, 1))
+    return match.atom(lambda _anchor, _future: span, "decade", weak=not match.has("t"))
+
+
+def numbered_week(match: Match) -> Atom | None:
+    """Reads "week 7 of 2024" and German "KW 7": weeks by ISO 8601."""
+    number = match.number("N")
+    if match.word("U") != "week" or not 1 <= number <= 53:
+        return None
+    if not match.has("Y") and match.token("U").text.lower() not in ("kw", "kalenderwoche"):
+        return None
+
+    def of(year: int) -> Span | None:
+        try:
+            start = datetime.fromisocalendar(year, number, 1)
+        except ValueError:  # a year without a 53rd week
+            return None
+        return start, start + 7 * DAY
+
+    return in_year(match, of, "week")
 
 
 def numbered_century(match: Match) -> Atom | None:
@@ -166,11 +196,7 @@ def season(match: Match) -> Atom | None:
     number = match.number("S")
     following = match.next()
     if any(match.has(code) for code in "LXT") and not match.has("U"):
-        found = counted(match, lambda y: season_of(y, number), "season")
-        if found is None or not match.has("L") or match.number("L") != 2:
-            return found
-        last = found.resolve(match.context.now, False)
-        return match.fixed(last and season_of(last[0].year - 1, number), "season")  # "the summer before last"
+        return counted(match, lambda y: season_of(y, number), "season")
     previous = match.tokens[match.first - 1] if match.first else None
     if previous is not None and previous.code == "q" and not match.has("t"):
         return None  # "inspired by autumn"
@@ -208,8 +234,10 @@ def holiday(match: Match) -> Atom | None:
 
 def phase(match: Match) -> Atom | None:
     """Reads "mid-May", "late last year", "at the end of June 2023"."""
-    name = match.word("v")
-    return None if _is_verb(match, name) else _phase(match, name)
+    name, follows = match.word("v"), match.tokens[match.last].code == "v" and not match.has("M")
+    if _is_verb(match, name) or (follows and match.context.language != "zh"):
+        return None
+    return _phase(match, name)
 
 
 def _phase(match: Match, name: str) -> Atom | None:
@@ -220,22 +248,31 @@ def _phase(match: Match, name: str) -> Atom | None:
         return in_year(match, lambda y: third(unit_at("month", datetime(y, number, 1)), name), "part of month")
     if match.has("S"):
         number = match.number("S")
+        part_of = lambda y: third(season_of(y, number), name)  # noqa: E731
         if any(match.has(code) for code in "LXT") and not match.has("U"):
-            return counted(match, lambda y: third(season_of(y, number), name), "part of season")
-        return in_year(match, lambda y: third(season_of(y, number), name), "part of season")
+            return counted(match, part_of, "part of season")
+        return in_year(match, part_of, "part of season")
     if match.has("K"):
         if match.token("K").weak and not match.has("t"):
             return None
         return match.fixed(third(unit_at("decade", datetime(match.number("K"), 1, 1)), name), "part of decade")
     if match.has("Y"):
         return match.fixed(third(unit_at("year", datetime(match.number("Y"), 1, 1)), name), "part of year")
-    if match.word("U") not in ("week", "month", "year", "quarter"):
-        return None
+    return _phase_of_unit(match, name) if match.word("U") in ("week", "month", "year", "quarter") else None
+
+
+def _phase_of_unit(match: Match, name: str) -> Atom | None:
+    """Reads "at the end of last month", "since the start of the year"."""
     unit, now = match.word("U"), match.context.now
-    step = 1 if match.has("X") else 0 if match.has("T") else -1
-    if not any(match.has(code) for code in "XTL"):
+    step = 1 if match.has("X") else -1 if match.has("L") else 0
+    span = third(unit_at(unit, moved(unit_at(unit, now)[0], unit, step)), name)
+    if any(match.has(code) for code in "XTL"):
+        return match.fixed(span, f"part of {unit}")
+    if match.tokens[match.last - 1].text.lower() in ("a", "an", "ein", "eine", "einem", "einer", "eines"):
         return None
-    return match.fixed(third(unit_at(unit, moved(unit_at(unit, now)[0], unit, step)), name), f"part of {unit}")
+    if span[0] > now and not match.context.future:  # "at the end of the month" is over
+        span = third(unit_at(unit, moved(unit_at(unit, now)[0], unit, -1)), name)
+    return match.atom(lambda _anchor, _future: span, f"part of {unit}", weak=True)
 
 
 def _is_verb(match: Match, name: str) -> bool:
@@ -243,19 +280,23 @@ def _is_verb(match: Match, name: str) -> bool:
     if match.context.language != "en" or name not in ("begin", "end") or match.token("v").text.lower().endswith("of"):
         return False
     at = match.tokens.index(match.token("v"))
-    previous, following = match.tokens[at - 1] if at else None, match.tokens[at + 1]
-    return following.code == "i" or previous is None or previous.code not in "inrhsBabfguqv"
+    previous, following = match.tokens[at - 1] if at else None, match.tokens[at + 1 : at + 2]
+    return [token.code for token in following] == ["i"] or previous is None or previous.code not in "inrhsBabfguqv"
 
 
 def nth_in_month(match: Match) -> Atom | None:
-    """Reads "the first week of May", "the last Friday of June", "the third quarter of 2023"."""
+    """Reads "the first week of May", "the last Friday of June", "the second week of last month"."""
     nth = -1 if match.has("L") and not match.has("O") else match.number("O")
-    number, few = match.number("M"), match.has("w")
-    count = match.number("N") if match.has("N") else 1 if not few else 5 if match.number("w") == 1 else 2
-    if match.token("M").weak or not 1 <= count <= 5:
+    count = match.number("N") if match.has("N") else 1 if not match.has("w") else 5 if match.number("w") == 1 else 2
+    if not 1 <= count <= 5:
+        return None
+    month, number = _month_of(match)
+    if not number:
         return None
     if match.has("W"):
         day = match.number("W")
+        if month:
+            return match.fixed(nth_weekday(month.year, number, day, nth), "day")
         return in_year(match, lambda y: nth_weekday(y, number, day, nth), "day")
     unit = next(token.value for token in match.tokens[match.first : match.last] if token.code == "U")
 
@@ -268,7 +309,20 @@ def nth_in_month(match: Match) -> Atom | None:
         first = start + (nth - 1) * one if nth > 0 else end - count * one
         return (max(first, start), first + count * one) if first < end else None
 
-    return None if unit not in ("week", "weekend", "day") else in_year(match, of, str(unit))
+    if unit not in ("week", "weekend", "day"):
+        return None
+    return match.fixed(of(month.year), str(unit)) if month else in_year(match, of, str(unit))
+
+
+def _month_of(match: Match) -> tuple[datetime | None, int]:
+    """Returns the month that a match ends with ("last month"), and its number; 0 for none."""
+    if match.has("M"):
+        return None, 0 if match.token("M").weak else match.number("M")
+    if match.tokens[match.last].value != "month":
+        return None, 0
+    step = {"L": -1, "T": 0, "X": 1}[match.tokens[match.last - 1].code]
+    month = months_later(midnight(match.context.now).replace(day=1), step)
+    return month, month.month
 
 
 def nth_in_year(match: Match) -> Atom | None:
@@ -288,14 +342,19 @@ def nth_in_year(match: Match) -> Atom | None:
 
 
 def day_of_month(match: Match) -> Atom | None:
-    """Reads "on the 5th", at the end of a clause."""
+    """Reads "on the 5th", "since the 5th", "the week of the 5th", "from the 3rd to the 7th", at the end of a clause."""
     number, following = match.number("O"), match.next()
     if following is not None and following.code not in ".,&":
         return None
+    if not match.has("n") and not match.token("O").text[0].isdigit():
+        return None  # "before the first"
     now, count = match.context.now, range(12)
     for back in count:
         first = months_later(midnight(now).replace(day=1), back if match.context.future else -back)
         span = day_in(first.year, first.month, number)
         if span is not None and ((span[1] > now) if match.context.future else (span[0] <= now)):
-            return match.fixed(span, "day")
+            if not match.has("f") and not match.has("b"):
+                return match.fixed(span, "day")
+            end = day_in(first.year, first.month, match.number("O", 1))
+            return match.fixed((span[0], end[1]), "range") if end and span[0] < end[0] else None
     return None

@@ -8,6 +8,7 @@ over it, the same for every language:
     L last  V past (up to now)  X next  T this  A ago  F from now  w few  v early, mid, late  e earlier, later
     t article  o of  i in  n on  h at  r for  b between  & and  f from  u to  s since  B before  a after  g around
     q until  j onwards  E every  z, y, p before, since, after (after the time, Chinese)
+    d days or seasons ("two Tuesdays ago")  c a day of the calendar ("this time last year")
     x word  Z word with a capital  , comma  . end of a clause  # text attached to figures or to other marks
 """
 
@@ -33,13 +34,15 @@ N1: one|N2: two|N3: three|N4: four|N5: five|N6: six|N7: seven|N8: eight|N9: nine
 N13: thirteen|N14: fourteen|N15: fifteen|N20: twenty|N30: thirty
 O1: first|O2: second|O3: third|O4: fourth|O5: fifth|O-1: final
 S0: spring|S1: summer|S2: autumn fall|S3: winter
-Hchristmas: christmas christmas_day xmas|Hchristmas_eve: christmas_eve|Hnew_year: new_year's_day new_year’s_day
-Hnew_year's_eve: new_year's_eve new_year’s_eve|Hhalloween: halloween
-Hvalentine: valentine's_day valentine’s_day valentines_day|Hjuly_4: fourth_of_july 4th_of_july independence_day
+Hchristmas: christmas christmas_day xmas|Hchristmas_eve: christmas_eve|Hnew_year: new_year's_day new_year's new_year
+Hnew_year's_eve: new_year's_eve nye|Hhalloween: halloween|Hboxing_day: boxing_day|Hblack_friday: black_friday
+Hcyber_monday: cyber_monday|Hst_patrick's_day: st_patrick's_day|Hpentecost: pentecost whit_sunday
+Hvalentine: valentine's_day valentine's valentines_day|Hjuly_4: fourth_of_july 4th_of_july independence_day
 Hthanksgiving: thanksgiving thanksgiving_day|Hlabor_day: labor_day labour_day|Hmemorial_day: memorial_day
 Heaster: easter easter_sunday|Heaster_monday: easter_monday|Hgood_friday: good_friday
 R-1: yesterday|R0: today|R1: tomorrow|R-2: day_before_yesterday|R2: day_after_tomorrow
 Pmorning: morning|Pafternoon: afternoon|Pevening: evening|Pnight: night|R0 Pnight: tonight
+R-2 Pnight: the_night_before_last|w1 Uday A1: the_other_day|c3: this_time same_time|c0: this_day this_very_day
 L1: last previous|V1: past|X1: next coming upcoming following|T1: this|L2: before_last
 A1: ago back earlier_than_now|F1: from_now from_today hence|w1: few several|w2: couple
 vearly: early|vmid: mid middle_of middle|vlate: late
@@ -53,9 +56,11 @@ _GERMAN = """
 M1: januar jan jänner|M2: februar feb|M3: märz mär|M4: april apr|M5: mai|M6: juni|M7: juli|M8: august aug
 M9: september sept sep|M10: oktober okt|M11: november nov|M12: dezember dez
 W0: montag|W1: dienstag|W2: mittwoch|W3: donnerstag|W4: freitag|W5: samstag sonnabend|W6: sonntag
-Uminute: minute minuten|Uhour: stunde stunden|Uday: tag tage tagen|Uweek: woche wochen|Umonth: monat monate monaten
-Uyear: jahr jahre jahren jahres|Uquarter: quartal|Uweekend: wochenende|Udecade: jahrzehnt|Ucentury: jahrhundert
+Uminute: minute minuten|Uhour: stunde stunden|Uday: tag tage tagen|Uweek: woche wochen kw kalenderwoche
+Umonth: monat monate monaten monats|Uyear: jahr jahre jahren jahres
+Uquarter: quartal quartals|Uweekend: wochenende|Udecade: jahrzehnt|Ucentury: jahrhundert
 N1: eins|N2: zwei|N3: drei|N4: vier|N5: fünf|N6: sechs|N7: sieben|N8: acht|N9: neun|N10: zehn|N11: elf|N12: zwölf
+N14: vierzehn|N15: fünfzehn|N20: zwanzig|N30: dreißig
 O1: erste ersten erster|O2: zweite zweiten|O3: dritte dritten|O4: vierte vierten
 S0: frühling frühjahr|S1: sommer|S2: herbst|S3: winter
 Hchristmas_days: weihnachten|Hchristmas_eve: heiligabend|Hnew_year's_eve: silvester|Hnew_year: neujahr|Heaster: ostern
@@ -63,9 +68,10 @@ Hgood_friday: karfreitag|Heaster_monday: ostermontag|Hpentecost: pfingsten|Hhall
 R-1: gestern|R0: heute|R1: morgen|R-2: vorgestern|R2: übermorgen
 Pmorning: früh vormittag|Pafternoon: nachmittag|Pevening: abend|Pnight: nacht
 L1: letzte letzten letzter letztes letztem vergangene vergangenen vergangenes vorige vorigen voriges
+L2: vorletzte vorletzten vorletzter vorletztes vorletztem
 X1: nächste nächsten nächster nächstes kommende kommenden|T1: diese diesen dieser dieses diesem
 w1: einige einigen wenigen|w2: paar|vmid: mitte|vbegin: anfang|vend: ende
-t1: der die das den dem des ein eine einen einem einer|i1: im in während|n1: am|h1: an zu|r1: für|b1: zwischen
+t1: der die das den dem des ein eine einen einem einer|i1: im in während|n1: am|h1: an zu|r1: für über|b1: zwischen
 &1: und oder|f1: von vom ab|u1: bis – — -|s1: seit|B1: vor|a1: nach|g1: um gegen|E1: jeden jede jedes jeder
 """
 _FRENCH = """
@@ -75,16 +81,17 @@ W0: lundi|W1: mardi|W2: mercredi|W3: jeudi|W4: vendredi|W5: samedi|W6: dimanche
 Uminute: minute minutes|Uhour: heure heures|Uday: jour jours|Uweek: semaine semaines|Umonth: mois
 Uyear: an ans année années|Uquarter: trimestre|Uweekend: week-end weekend|Ucentury: siècle|Udecade: décennie
 N1: un une|N2: deux|N3: trois|N4: quatre|N5: cinq|N6: six|N7: sept|N8: huit|N9: neuf
-N10: dix|N11: onze|N12: douze
+N10: dix|N11: onze|N12: douze|N15: quinze|N20: vingt|N30: trente
 O1: premier première 1er|O2: deuxième second|O3: troisième|O4: quatrième
 S0: printemps|S1: été|S2: automne|S3: hiver
 Hchristmas: noël|Hchristmas_eve: réveillon_de_noël|Hnew_year: nouvel_an jour_de_l'an|Heaster: pâques
 Hhalloween: halloween
 R-1: hier|R0: aujourd'hui aujourd’hui|R1: demain|R-2: avant-hier|R2: après-demain
 Pmorning: matin|Pafternoon: après-midi|Pevening: soir|Pnight: nuit
-L1: dernier dernière derniers dernières passé passée|X1: prochain prochaine prochains prochaines|T1: ce cette ces
+L1: dernier dernière derniers dernières passé passée|X1: prochain prochaine prochains prochaines qui_vient
+L2: avant-dernier avant-dernière|T1: ce cette ces
 w1: quelques|A1: il_y_a|F1: dans|vmid: mi milieu|vbegin: début|vend: fin
-t1: le la les l'|o1: de d' des|i1: en pendant durant|h1: au|r1: pour|b1: entre|&1: et ou|f1: du
+t1: le la l'|t2: les|o1: de d' des|i1: en pendant durant|h1: au|r1: pour|b1: entre|&1: et ou|f1: du
 u1: à jusqu'à jusqu'en – — -|s1: depuis|B1: avant|a1: après|g1: vers|E1: tous chaque toutes
 """
 _SPANISH = """
@@ -94,30 +101,37 @@ W0: lunes|W1: martes|W2: miércoles|W3: jueves|W4: viernes|W5: sábado|W6: domin
 Uminute: minuto minutos|Uhour: hora horas|Uday: día días|Uweek: semana semanas|Umonth: mes meses|Uyear: año años
 Uquarter: trimestre|Uweekend: fin_de_semana|Ucentury: siglo|Udecade: década
 N1: un una uno|N2: dos|N3: tres|N4: cuatro|N5: cinco|N6: seis|N7: siete|N8: ocho|N9: nueve|N10: diez
-N11: once|N12: doce
+N11: once|N12: doce|N15: quince|N20: veinte|N30: treinta
 O1: primer primera primero|O2: segundo segunda|O3: tercer tercera|O4: cuarto cuarta
 S0: primavera|S1: verano|S2: otoño|S3: invierno
 Hchristmas: navidad|Hchristmas_eve: nochebuena|Hnew_year's_eve: nochevieja|Hnew_year: año_nuevo|Heaster: pascua
+Hholy_week: semana_santa
 R-1: ayer|R0: hoy|R1: mañana|R-2: anteayer antier|R2: pasado_mañana
-Pafternoon: tarde|Pnight: noche|R-1 Pnight: anoche
-L1: pasado pasada último última últimos últimas|X1: próximo próxima próximos próximas|T1: este esta
-w1: unos unas algunos algunas|A1: hace|F1: dentro_de|vmid: a_mediados_de mediados_de
-vbegin: a_principios_de principios_de a_comienzos_de|vend: a_finales_de finales_de a_fines_de
-t1: el la los las|o1: de del|i1: en durante|h1: al|r1: para|b1: entre|&1: y o|u1: a al hasta – — -|s1: desde
+Pafternoon: tarde por_la_tarde|Pnight: noche por_la_noche|Pmorning: por_la_mañana|R-1 Pnight: anoche
+L1: pasado pasada último última últimos últimas
+X1: próximo próxima próximos próximas que_viene|L2: antepasado antepasada|T1: este esta
+w1: unos unas algunos algunas|A1: hace|F1: dentro_de|vmid: a_mediados_de mediados_de a_mediados_del
+vbegin: a_principios_de principios_de a_comienzos_de a_principios_del a_comienzos_del
+vend: a_finales_de finales_de a_fines_de a_finales_del a_fines_del
+t1: el la|t2: los las|o1: de del|i1: en durante|h1: al|r1: para|b1: entre|&1: y o|u1: a al hasta – — -|s1: desde
 B1: antes_de antes_del|a1: después_de después_del tras|g1: alrededor_de hacia|E1: todos todas cada
 """
 _CHINESE = """
 W0: 周一 星期一 礼拜一|W1: 周二 星期二 礼拜二|W2: 周三 星期三 礼拜三|W3: 周四 星期四 礼拜四|W4: 周五 星期五 礼拜五
 W5: 周六 星期六 礼拜六|W6: 周日 周天 星期日 星期天 礼拜天
 Uminute: 分钟|Uhour: 小时 个小时|Uday: 天|Uweek: 周 星期 个星期 个礼拜|Umonth: 个月|Uyear: 年|Uweekend: 周末
+L2 Uweek: 上上周 上上星期 上上个星期
 L1 Uweek: 上周 上星期 上个星期 上礼拜|T1 Uweek: 本周 这周 这个星期|X1 Uweek: 下周 下星期 下个星期
-L1 Umonth: 上个月 上月|T1 Umonth: 本月 这个月|X1 Umonth: 下个月 下月|L1 Uyear: 去年|T1 Uyear: 今年|X1 Uyear: 明年
+L2 Umonth: 上上个月 上上月|L1 Umonth: 上个月 上月|T1 Umonth: 本月 这个月|X1 Umonth: 下个月 下月
+L2 Uyear: 前年|L1 Uyear: 去年|T1 Uyear: 今年|X1 Uyear: 明年
 L1 Uweekend: 上周末 上个周末|T1 Uweekend: 本周末 这周末 这个周末|X1 Uweekend: 下周末 下个周末
-R-1: 昨天 昨日|R-2: 前天|R0: 今天 今日|R1: 明天 明日|R2: 后天|R-1 Pnight: 昨晚|R0 Pnight: 今晚
+R-1: 昨天 昨日|R-2: 前天|R-3: 大前天|R3: 大后天|R0: 今天 今日|R1: 明天 明日|R2: 后天|R-1 Pnight: 昨晚|R0 Pnight: 今晚
 Pmorning: 早上 上午|Pafternoon: 下午|Pevening: 晚上
 V1: 最近 过去|Q1: 第一季度 一季度|Q2: 第二季度 二季度|Q3: 第三季度 三季度|Q4: 第四季度 四季度
-vbegin: 初|vend: 底|vearly: 上旬|vmid: 中旬|vlate: 下旬
-S0: 春天 春季|S1: 夏天 夏季|S2: 秋天 秋季|S3: 冬天 冬季|Hchristmas: 圣诞节 圣诞|Hnew_year: 元旦
+T1 Uyear vbegin: 年初|T1 Uyear vend: 年底|T1 Umonth vbegin: 月初|T1 Umonth vend: 月底
+G1: 上半年|G2: 下半年|vbegin: 初|vend: 底|vearly: 上旬|vmid: 中旬|vlate: 下旬
+S0: 春天 春季|S1: 夏天 夏季|S2: 秋天 秋季|S3: 冬天 冬季|Hchristmas: 圣诞节 圣诞|Hnew_year: 元旦|
+Hmay_1: 劳动节|Hoctober_1: 国庆节 国庆|w1: 几|w1 Uday A1: 前几天 前些天
 A1: 前 之前 以前|y1: 以来|p1: 之后 以后|F1: 后|u1: 到 至 - – —|&1: 和 与|f1: 从|s1: 自 自从|i1: 在|E1: 每 每个|o1: 的
 """
 _SOURCES = {"en": _ENGLISH, "de": _GERMAN, "fr": _FRENCH, "es": _SPANISH, "zh": _CHINESE}
@@ -126,15 +140,15 @@ LANGUAGES = tuple(_SOURCES)
 _TELLING = {
     "en": "the what who did were is in on and of to i we you she he it they where which when how for with my",
     "de": "der die das wer ist war haben wir und im am ich nicht wann wo wie den dem ein eine mit hat sie",
-    "fr": "le la les qui que qu est nous et en des du dans je pas quand il elle une un avons ont au été",
+    "fr": "le la les qui que qu est nous et en des du dans je pas quand il elle une un avons ont au été on fait ce",
     "es": "el la los qué quién que y en del por para con no una un fue pasó hace está cuándo es su yo lo",
 }
 TELLING = {language: frozenset(words.split()) for language, words in _TELLING.items()}
 # words that show that a sentence is about the future
 FUTURE = {
     "en": r"\b(will|won't|shall|gonna|going to|plan(?:s|ned|ning)?|upcoming|looking forward|can't wait|due|about to)\b"
-    r"|'ll\b",
-    "de": r"\b(wird|werden|werde|wirst|planen|plane|geplant|vorhaben)\b",
+    r"|'ll\b|\bneeds? to\b|\bha(?:s|ve) to\b",
+    "de": r"\b(wird|werden|werde|wirst|muss|müssen|planen|plane|geplant|vorhaben)\b",
     "fr": r"\b(allons|vais|va|vont|prévu|prévoyons|sera|serons|ferons)\b",
     "es": r"\b(vamos a|voy a|va a|van a|planeamos|planeado|será|haremos)\b",
     "zh": r"将|会|要|打算|计划",
@@ -195,9 +209,14 @@ def words(language: str) -> tuple[dict[str, Entry], dict[str, list[tuple[tuple[s
             else:
                 phrases.setdefault(parts[0], []).append((parts, entry))
     if language == "zh":
-        for prefix, code in (("上", "L"), ("这", "T"), ("本", "T"), ("下", "X")):
-            days = [(name, entry) for name, entry in single.items() if entry[0][0] == "W"]
-            single.update({prefix + name: ((code, 1), ("U", "week"), *entry) for name, entry in days})
+        days = [(name, entry) for name, entry in single.items() if entry[0][0] == "W"]
+        for prefix, code, count in (("上", "L", 1), ("上上", "L", 2), ("这", "T", 1), ("本", "T", 1), ("下", "X", 1)):
+            for word in (prefix, prefix + "个"):
+                single.update({word + name: ((code, count), ("U", "week"), *entry) for name, entry in days})
+    if language == "en":
+        dated = [(name, *entry[0]) for name, entry in single.items() if entry[0][0] in "WSH" and len(name) > 3]
+        plurals = [(name + ("es" if name.endswith("s") else "s"), f"{code}{value}") for name, code, value in dated]
+        single.update({name: (("d", meaning),) for name, meaning in plurals})
     for found in phrases.values():
         found.sort(key=lambda phrase: -len(phrase[0]))
     return single, phrases

@@ -111,6 +111,8 @@ def timed(match: Match, span: Span | None, kind: str) -> tuple[Span | None, str]
         if read is None:
             return span, kind
         hour, minute, unit = read
+        if hour < 12 and match.has("P") and match.word("P") != "morning":
+            hour += 12  # "yesterday evening at 8"
         start = span[0].replace(hour=hour, minute=minute)
         return (start, start + (timedelta(minutes=1) if unit == "minute" else timedelta(hours=1))), unit
     if match.has("P"):
@@ -135,7 +137,10 @@ def counted(match: Match, of: Callable[[int], Span | None], kind: str) -> Atom |
     """Returns an annual occurrence: the last past one, the next one, or the occurrence of this year."""
     now = match.context.now
     if match.has("L") or match.has("V"):
-        return match.fixed(occurrence(of, midnight(now), False, over=True), kind)
+        found = occurrence(of, midnight(now), False, over=True)
+        for _ in range(match.number("L") - 1 if match.has("L") else 0):  # "the summer before last"
+            found = found and occurrence(of, found[0], False, over=True)
+        return match.fixed(found, kind)
     if match.has("X"):
         found = occurrence(of, now, True)
         if found is not None and found[0] <= now:

@@ -170,11 +170,11 @@ def _fixed(month: int, day: int, length: int = 1) -> Callable[[int], Span]:
     return lambda year: (datetime(year, month, day), datetime(year, month, day) + length * DAY)
 
 
-def _nth(month: int, weekday: int, nth: int) -> Callable[[int], Span]:
+def _nth(month: int, weekday: int, nth: int, shift: int = 0) -> Callable[[int], Span]:
     def of(year: int) -> Span:
         found = nth_weekday(year, month, weekday, nth)
         assert found is not None  # every month has a first to fourth, and a last, of each weekday
-        return found
+        return found[0] + shift * DAY, found[1] + shift * DAY
 
     return of
 
@@ -189,12 +189,19 @@ HOLIDAYS: dict[str, Callable[[int], Span]] = {
     "valentine": _fixed(2, 14),
     "july 4": _fixed(7, 4),
     "thanksgiving": _nth(11, 3, 4),
+    "black friday": _nth(11, 3, 4, 1),
+    "cyber monday": _nth(11, 3, 4, 4),
+    "boxing day": _fixed(12, 26),
+    "st patrick's day": _fixed(3, 17),
+    "may 1": _fixed(5, 1),
+    "october 1": _fixed(10, 1),
     "labor day": _nth(9, 0, 1),
     "memorial day": _nth(5, 0, -1),
     "easter": _easter(0),
     "easter monday": _easter(1),
     "good friday": _easter(-2),
     "pentecost": _easter(49),
+    "holy week": _easter(-7, 8),
 }
 
 

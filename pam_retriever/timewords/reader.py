@@ -106,7 +106,7 @@ def _pattern(words: str) -> re.Pattern[str]:
 def _looks_ahead(text: str, start: int, end: int, language: str) -> bool:
     """Whether a sentence is about the future: "What will we do", unlike "What did we plan"."""
     found = _pattern(FUTURE[language]).search(text, start, end)
-    if found is None or language not in PAST or not found[0].lower().startswith(("plan", "going")):
+    if found is None or language not in PAST or not found[0].lower().startswith(("plan", "going", "need", "ha")):
         return found is not None
     return _pattern(PAST[language]).search(text, start, found.start()) is None
 
@@ -160,6 +160,10 @@ class _Joiner:
 
     def is_range(self, left: Atom, right: Atom) -> bool:
         link, front = self.between(left, right), self.before(left)
+        if left.kind == right.kind == "year" and left.weak and right.weak and left.first and "#" not in link:
+            dash = not self.tokens[left.last + 1].text.isalpha()
+            if not dash and front[-1:] not in "fbis":
+                return False  # "add 1000 to 2000"
         if re.fullmatch(r"#?ut?[hni]?t?", link):
             return True
         return bool(re.fullmatch(r"&[fi]?t?", link)) and front.endswith("b")
@@ -188,6 +192,8 @@ class _Joiner:
         front = self.codes[: atom.first].rstrip("t")
         if front.endswith("u") and not self.tokens[len(front) - 1].text.isalpha():
             return False  # a dash
+        if atom.kind == "year" and front.endswith("u") and self.tokens[len(front) - 1].text.lower() in ("to", "à", "a"):
+            return False  # "add 1000 to 2000"
         return (
             bool(front)
             and front[-1] in _GOVERNORS
@@ -255,14 +261,15 @@ def _bounded(joiner: _Joiner, atom: Atom, span: Span) -> tuple[int, int, Span, s
         first -= 1
     start, end = span
     today = midnight(joiner.context.now) + DAY
+    if front in ("a", "B") and joiner.codes[first - 2 : first] == "n&":  # "on or after 1 March"
+        return first - 2, atom.last, (start, _FAR_FUTURE) if front == "a" else (_FAR_PAST, end), "since"
     if behind == "y" or front == "s":
         last = atom.last + (behind == "y")
         until = max(today, end) if start >= today else today
         return (atom.first if behind == "y" else first), last, (start, until), "since"
-    if behind == "A" and joiner.context.language == "zh":
-        return atom.first, atom.last + 1, (_FAR_PAST, start), "before"
-    if behind == "p":
-        return atom.first, atom.last + 1, (end, _FAR_FUTURE), "after"
+    if behind == "p" or (behind == "A" and joiner.context.language == "zh"):
+        open_span = (end, _FAR_FUTURE) if behind == "p" else (_FAR_PAST, start)
+        return atom.first, atom.last + 1, open_span, "after" if behind == "p" else "before"
     if front == "f" and (behind == "j" or re.match(r"n(?:[.,]|$)", joiner.codes[atom.last + 1 :])):
         return first, atom.last + 1, (start, _FAR_FUTURE), "after"
     if front == "B":
@@ -345,7 +352,7 @@ def _units_beside(span: Span, unit: str, before: bool, counted: Token | None, se
 def _period(
     tokens: list[Token], joiner: _Joiner, first: int, last: int, span: Span, kind: str, text: str, zone: tzinfo
 ) -> Period:
-    front = "nih" if joiner.codes[last] == "A" else "tnih"  # "a week ago" keeps its article
+    front = "nih" if "A" in joiner.codes[first : last + 1] else "tnih"  # "a week ago" keeps its article
     while first < last and joiner.codes[first] in front and kind not in ("since", "before", "after", "until"):
         first += 1
     start, end = tokens[first].start, tokens[last].end

@@ -13,13 +13,15 @@ _ONE = (
     r"\d{4}-\d\d?-\d\d?(?:[T ]\d\d?:\d\d(?::\d\d)?(?:\.\d{1,9})?(?: ?Z\b|[+-]\d\d:?\d\d| [A-Z]{3,4}\b)?)?"
     r"|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)|\d{1,2}-\d{1,2}-(?:19|20)\d\d|\d{1,2}\.\d{1,2}\.\d{4}|\d{4}[/.]\d\d?[/.]\d\d?|(?:0[1-9]|1[0-2])/(?:19|20)\d\d"
     r"|(?:19|20)\d\d-(?:0[1-9]|1[0-2]))(?![\w/:]|[.,-]\d))"
+    r"|(?P<day_month>(?<![\w.])\d{1,2}\.\d{1,2}\.(?=[\s?!,;)]|$))"
     r"|(?P<clock>(?<![\w.:])(?:\d{1,2}:\d\d(?::\d\d)?(?: ?(?:[ap]\.?m\b\.?|Uhr\b))?"
     r"|\d{1,2} ?[ap]\.?m\b\.?|\d{1,2}h\d\d|\d{1,2} Uhr)(?![\w:]))"
     r"|(?P<decade>(?<!\w)(?:(?:1[0-9]|20)\d0s|['’]\d0s|(?<![\w'’])[2-9]0s)(?!\w)"
+    r"|(?<!\w)(?:19|20)?[2-9]0er(?:n\b|[- ]Jahren?\b)"
     r"|\b(?:twenties|thirties|forties|fifties|sixties|seventies|eighties|nineties)\b)"
     r"|(?P<short>(?<!\w)['’]\d\d(?!\w))"
     r"|(?P<quarter>\b[QqHh][1-4]\b)"
-    r"|(?P<ordinal>(?<![\w.])\d{1,2}(?:st|nd|rd|th)\b|(?<![\w.,])\d{1,2}\.(?= (?:[A-ZÄ]|und |bis )))"
+    r"|(?P<ordinal>(?<![\w.])(?:\d{1,2}(?:st|nd|rd|th)|1er|1º)\b|(?<![\w.,])\d{1,2}\.(?= (?:[A-ZÄ]|und |bis )))"
     r"|(?P<number>(?<![\w.,:/$€£#+])(?:\d{1,4}(?![\w:/%€]|[.,]\d)|\d{1,2}(?=,(?:19|20)\d\d\b))|(?<=\d,)(?:19|20)\d\d(?![\w.,]))"
     r"|(?P<elided>\b[ldLD]['’](?=\w))"
     r"|(?P<word>[^\W\d_]+(?:['’][^\W\d_]+|-[^\W\d_]+)*)"
@@ -73,10 +75,10 @@ def _needed() -> _Needed:
                 alone
                 if code in "MWSHR" or len(entry) > 1 or entry[0][1] == "weekend"
                 else units
-                if code in "UP"
+                if code in "UPd"
                 else None
             )
-            if named is None and code in "LVXTAFNOBewv":
+            if named is None and code in "LVXTAFNOBewvc":
                 named = beside
             if named is not None:
                 named.update(_WORD.findall(word))
@@ -124,35 +126,53 @@ def _spaced(text: str, language: str, begin: int, finish: int) -> list[Token]:
         match = matches[at]
         if match.lastgroup not in ("word", "elided"):
             if not _ends_abbreviation(tokens, matches, at):
-                tokens.extend(_figure(match, tokens[-1].code if tokens else ""))
+                tokens.extend(_figure(match, tokens[-1].code if tokens else "", language))
             at += 1
             continue
-        lowered = _bare(match[0])
-        count, entry = _phrase(matches, at, phrases.get(match[0].lower().replace("’", "'"), []))
-        if entry == (("L", 2),) and not (tokens and tokens[-1].code in "US"):
+        lowered, whole = _bare(match[0]), match[0].lower().replace("’", "'")
+        count, entry = _phrase(matches, at, phrases.get(whole, []))
+        if _in_name(text, match):
+            count, entry = 1, (("Z", 0),)
+        elif entry == (("L", 2),) and count == 2 and not _ends_phrase(tokens, matches, at + 2, single):
             count, entry = 1, None  # "before last Christmas", unlike "the week before last"
         if entry is None:
-            entry = _depending(lowered, tokens, single.get(lowered))
+            entry = _depending(lowered, tokens, single.get(whole) or single.get(lowered))
             if entry is None and "-" in lowered:
                 tokens.extend(_hyphenated(match, single, plain))
                 at += 1
                 continue
-        end = matches[at + count - 1].end()
-        starts_sentence = not tokens or tokens[-1].code == "."
-        if entry is None:
-            code = "Z" if match[0][0].isupper() and not starts_sentence and not plain else "x"
-            tokens.append(Token(code, 0, match.start(), end, match[0]))
-        else:
-            named = match[0][0].isupper() and not starts_sentence and not plain
-            for code, value in entry:
-                if code == "R" and count == 1 and named and language == "en":
-                    code = "Z"  # the song "Yesterday"
-                weak = lowered in HOMONYMS and not (plain or match[0][0].isupper()) and language == "en"
-                tokens.append(
-                    Token(code, value, match.start(), _without_s(match, end, count), text[match.start() : end], weak)
-                )
+        tokens.extend(_coded(text, matches[at : at + count], entry, tokens[-1:], plain, language == "en"))
         at += count
     return tokens
+
+
+def _coded(
+    text: str, matches: list[re.Match[str]], entry: Entry | None, before: list[Token], plain: bool, english: bool
+) -> list[Token]:
+    """Returns the tokens of a word or phrase after the token ``before``; ``plain`` is a text without capitals."""
+    match, start, end = matches[0], matches[0].start(), matches[-1].end()
+    capital = match[0][0].isupper() and not plain
+    named = capital and bool(before) and before[0].code != "."
+    if entry is None:
+        return [Token("Z" if named else "x", 0, start, end, match[0])]
+    weak = english and _bare(match[0]) in HOMONYMS and not (plain or capital)
+    last = _without_s(match, end, len(matches))
+    song = english and named and len(matches) == 1  # "Yesterday"
+    return [
+        Token("Z" if song and code == "R" else code, value, start, last, text[start:end], weak) for code, value in entry
+    ]
+
+
+def _ends_phrase(tokens: list[Token], matches: list[re.Match[str]], at: int, single: dict[str, Entry]) -> bool:
+    """Whether "before last" belongs to the word before it, and not to the time after it."""
+    following = single.get(matches[at][0].lower()) if at < len(matches) else None
+    return bool(tokens) and tokens[-1].code in "USWMH" and (following is None or following[0][0] not in "USWMHP")
+
+
+def _in_name(text: str, match: re.Match[str]) -> bool:
+    """Whether a word is part of the name of a site or a file: "Monday.com", "march.csv"."""
+    start, end = match.span()
+    return (text[end : end + 1] == "." and text[end + 1 : end + 2].islower()) or (start > 1 and text[start - 1] in "@_")
 
 
 def _depending(word: str, tokens: list[Token], entry: Entry | None) -> Entry | None:
@@ -209,22 +229,39 @@ def _hyphenated(match: re.Match[str], single: dict[str, Entry], plain: bool) -> 
     return tokens
 
 
-def _figure(match: re.Match[str], before: str) -> list[Token]:
+def _decade(match: re.Match[str]) -> Token:
+    """Returns the token of "1990s", "the '80s", "eighties", or German "80er Jahre"."""
+    found, start, end = match[0], match.start(), match.end()
+    lowered = found.lower()
+    if lowered in _DECADES:
+        return Token("K", 1920 + 10 * _DECADES.index(lowered), start, end, found, weak=True)
+    figure = int(re.sub(r"\D", "", lowered))
+    short = figure < 100
+    return Token("K", 1900 + figure if short else figure, start, end, found, weak=short)
+
+
+def _day_and_month(match: re.Match[str], before: str, language: str) -> list[Token]:
+    """Returns the tokens of German "24.12." after a preposition."""
+    start, end = match.span()
+    day, month = (int(part) for part in match[0].split(".")[:2])
+    if language != "de" or not before or before not in "nsBaqfuh&r" or not (1 <= day <= 31 and 1 <= month <= 12):
+        return [Token("#", 0, start, end, match[0])]
+    return [Token("O", day, start, end, match[0]), Token("M", month, start, end, match[0])]
+
+
+def _figure(match: re.Match[str], before: str, language: str) -> list[Token]:
     """Returns the token of a figure or a mark after a token with the code ``before``."""
     kind, found, start, end = match.lastgroup, match[0], match.start(), match.end()
     if kind in ("date", "clock"):
         return [Token("D" if kind == "date" else "C", found, start, end, found)]
+    if kind == "day_month":
+        return _day_and_month(match, before, language)
     if kind == "decade":
-        lowered = found.lower()
-        if lowered in _DECADES:
-            return [Token("K", 1920 + 10 * _DECADES.index(lowered), start, end, found, weak=True)]
-        figure = int(re.sub(r"\D", "", lowered))
-        short = figure < 100
-        return [Token("K", 1900 + figure if short else figure, start, end, found, weak=short)]
+        return [_decade(match)]
     if kind == "short":
         figure = int(found[1:])
-        named = before and before in "MSHQ"  # "July '22", unlike "the '22 engine"
-        return [Token("Y", 2000 + figure if figure < 70 else 1900 + figure, start, end, found)] if named else []
+        named = before and before in "MSHQioaBfs"  # "July '22", "in '08", unlike "the '22 engine"
+        return [Token("Y", 2000 + figure if figure < 69 else 1900 + figure, start, end, found)] if named else []
     if kind == "quarter":
         half = found[0] in "Hh"
         if half and found[1] in "34":
@@ -248,6 +285,8 @@ def _chinese_pattern() -> re.Pattern[str]:
     number = r"\d{1,4}|[一二两三四五六七八九]?十[一二三四五六七八九]?|[一二两三四五六七八九]"
     return re.compile(
         r"(?P<date>\d{4}-\d\d?-\d\d?)"
+        r"|(?P<decade>\d{4}|\d0|[二三四五六七八九]十)年代"
+        r"|(?P<clock>(?:\d{1,2}|十[一二]?|[二两三四五六七八九]|(?<=午)一)点(?:半|(?:\d{1,2}|[一二三四五]?十[一二三四五六七八九]?)分)?)"
         r"|(?P<year>\d{4})年|(?P<month>\d{1,2}|十[一二]?|[一二三四五六七八九])月(?:份)?|(?P<day>\d{1,2})[日号]"
         rf"|(?P<phrase>{phrases})|(?P<number>{number})|(?P<mark>[,，。.?？!！;；])|(?P<other>\w+?|[^\w\s])"
     )
@@ -274,6 +313,14 @@ def _chinese(text: str, begin: int, finish: int) -> list[Token]:
             tokens.append(Token(codes[kind], _numeral(match[kind]), start, end, match[0]))
         elif kind == "date":
             tokens.append(Token("D", match[0], start, end, match[0]))
+        elif kind == "decade":
+            figure = _numeral(match[kind])
+            tokens.append(Token("K", figure if figure > 99 else 1900 + figure, start, end, match[0]))
+        elif kind == "clock":
+            hour, _, minute = match[0].removesuffix("分").partition("点")
+            figure = 30 if minute == "半" else _numeral(minute) if minute else 0
+            clock = f"{_numeral(hour)}:{figure:02}" if minute else f"{_numeral(hour)}h"
+            tokens.append(Token("C", clock, start, end, clock))
         else:
             code = "x" if kind == "other" else "," if match[0] in ",，" else "."
             tokens.append(Token(code, 0, start, end, match[0]))
