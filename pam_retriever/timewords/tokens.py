@@ -68,7 +68,12 @@ def _needed() -> _Needed:
     for language in LANGUAGES:
         single, phrases = words(language)
         entries = [(word, entry) for word, entry in single.items()]
-        entries += [(parts[-1], entry) for found in phrases.values() for parts, entry in found]
+        for parts, entry in (phrase for found in phrases.values() for phrase in found):
+            if len(entry) == 1:
+                entries.append((parts[-1], entry))
+            else:  # "the other day"
+                units.add(parts[-1])
+                beside.add(parts[-2])
         for word, entry in entries:
             code = entry[0][0]
             named = (
@@ -81,7 +86,7 @@ def _needed() -> _Needed:
             if named is None and code in "LVXTAFNOBewvc":
                 named = beside
             if named is not None:
-                named.update(_WORD.findall(word))
+                named.update(part for part in _WORD.findall(word) if len(part) > 1)  # not the "s" of "valentine's"
     return _Needed(frozenset(alone), frozenset(units), frozenset(beside))
 
 
