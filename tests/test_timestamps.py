@@ -510,3 +510,22 @@ def test_repair_saves_times(tmp_path):
     assert repair(tmp_path / "i")
     with PredictiveAssociativeIndex.open(tmp_path / "i") as index:
         assert index.recall(when="July 2023").ids == ["m20", "m18"]
+
+
+def test_update_changes_a_time_and_the_times_in_its_text(tmp_path):
+    vectors = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)
+    with PredictiveAssociativeIndex.open(tmp_path / "index", dim=8) as index:
+        days = [date(2023, 5, 8), date(2023, 6, 8), date(2023, 7, 8)]
+        index.add(vectors, ["a", "b", "c"], ["we met yesterday", "x", "y"], timestamps=days)
+        index.recall(vectors[0], text="What did we do in May 2023?", k=3)
+        index.update("a", timestamp=date(2021, 2, 3))
+        assert index.recall(when="May 2023").ids == []
+        (hit,) = index.recall(when="2021", explain=True)
+        assert [time.meaning for time in hit.times] == ["2021-02-02"]
+        index.update("a", text="we met")  # keeps the time
+        assert index.recall(when="2021").ids == ["a"]
+        index.update("a", timestamp=None)
+        assert index.recall(when="2021").ids == []
+        with pytest.raises(InvalidInput, match="numbers"):
+            index.update("a", timestamp=3.5)
+    assert PredictiveAssociativeIndex.load(tmp_path / "index").recall(when="2023").ids == ["c", "b"]

@@ -114,6 +114,7 @@ class Memories(IndexBase):
         text: str | NotGiven | None = NOT_GIVEN,
         metadata: Metadata | NotGiven | None = NOT_GIVEN,
         vector: npt.ArrayLike | None = None,
+        timestamp: Time | NotGiven | None = NOT_GIVEN,
     ) -> None:
         """Changes parts of a memory. Other parts do not change, and neither does its place in trajectories.
 
@@ -125,12 +126,13 @@ class Memories(IndexBase):
             text: the new text; None removes it.
             metadata: replaces all metadata; None removes them.
             vector: (dim,) the new vector.
+            timestamp: the new time; None removes it. Times in the text are relative to it.
 
         Raises:
             InvalidInput: there is nothing to change, or an argument is invalid. Nothing was changed.
             UnknownId: the id is not in the index.
         """
-        update(self._store, self._embedder, check_id(id, "update"), text, metadata, vector)
+        update(self._store, self._embedder, check_id(id, "update"), text, metadata, vector, timestamp)
 
     def reencode(
         self,

@@ -142,10 +142,12 @@ def update(
     text: str | NotGiven | None,
     metadata: Metadata | NotGiven | None,
     vector: object,
+    timestamp: Time | NotGiven | None,
 ) -> None:
     """Changes parts of a stored memory; see ``PredictiveAssociativeIndex.update``."""
-    if text is NOT_GIVEN and metadata is NOT_GIVEN and vector is None:
-        raise InvalidInput(f"Got no change for {id!r}.", "text, metadata or vector", "Pass one of them.")
+    if text is NOT_GIVEN and metadata is NOT_GIVEN and vector is None and timestamp is NOT_GIVEN:
+        raise InvalidInput(f"Got no change for {id!r}.", "text, metadata, vector or timestamp", "Pass one of them.")
+    times = None if isinstance(timestamp, NotGiven) else NewTimes.of([timestamp], 1)
     new_text = NOT_GIVEN if isinstance(text, NotGiven) else check_texts([text], 1)[0]
     new_metadata = None if isinstance(metadata, NotGiven) else check_metadatas([metadata], 1)[0]
     vectors = None if vector is None else check_vector(vector, store.dim, "update")
@@ -176,6 +178,7 @@ def update(
             [record.text if isinstance(new_text, NotGiven) else new_text],
             [to_json(record.metadata) if new_metadata is None else new_metadata],
             None if seen is None else [seen],
+            times,
         )
         store.add(new)
         if embedded and embedder is not None and store.embedder is None:
