@@ -529,3 +529,17 @@ def test_update_changes_a_time_and_the_times_in_its_text(tmp_path):
         with pytest.raises(InvalidInput, match="numbers"):
             index.update("a", timestamp=3.5)
     assert PredictiveAssociativeIndex.load(tmp_path / "index").recall(when="2023").ids == ["c", "b"]
+
+
+def test_the_mcp_tool_filters_by_words_of_time():
+    from pam_retriever.apps.mcp.tools import Tools
+
+    class Folder:
+        def reader(self):
+            return index
+
+    index = PredictiveAssociativeIndex(dim=8, embedder=lambda texts: np.ones((len(texts), 8), np.float32))
+    days = [date(2023, 5, 8), date(2023, 7, 8)]
+    index.add(texts=["we met in town", "we met at sea"], timestamps=days, ids=["a", "b"])
+    found = Tools(Folder(), "today").recall("Where did we meet?", when="July 2023")
+    assert [memory.id for memory in found.memories] == ["b"]

@@ -47,6 +47,9 @@ Count = Annotated[int, Field(strict=True, ge=1, le=100, description="Largest num
 Way = Annotated[
     Direction | None, Field(description="Only steps after the memory, or before it, in any session; null for both.")
 ]
+When = Annotated[
+    str | None, Field(max_length=200, description='Only memories of this time, such as "last week" or "July 2023".')
+]
 Offset = Annotated[int, Field(strict=True, ge=0)]
 Ids = Annotated[list[Id], Field(max_length=MOST_IDS)]
 SessionName = Annotated[
@@ -219,8 +222,8 @@ class _Offered:
     def remember(self, text: Text, session: SessionName = "", metadata: Filter | None = None) -> StoredMemory:
         return self._memories.remember(text, session, metadata)
 
-    def recall(self, question: Question, k: Count = 10, filter: Filter | None = None) -> Recalled:
-        return self._memories.recall(question, k, filter)
+    def recall(self, question: Question, k: Count = 10, filter: Filter | None = None, when: When = None) -> Recalled:
+        return self._memories.recall(question, k, filter, when)
 
     def what_happened_with(self, id: Id, k: Count = 10, direction: Way = None) -> MemoryDetails:
         return self._memories.what_happened_with(id, k, direction)

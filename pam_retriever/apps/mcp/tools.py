@@ -72,10 +72,12 @@ class Tools:
         self._folder.wrote(1)
         return StoredMemory(id, name)
 
-    def recall(self, question: str, k: int = 10, filter: Mapping[str, object] | None = None) -> Recalled:
+    def recall(
+        self, question: str, k: int = 10, filter: Mapping[str, object] | None = None, when: str | None = None
+    ) -> Recalled:
         """Returns memories that answer a question."""
         index = self._folder.reader()
-        hits = index.recall(text=question, k=k, where=_memories(index, filter), explain=True)
+        hits = index.recall(text=question, k=k, where=_memories(index, filter), when=when, explain=True)
         served = _served(index, {hit.id for hit in hits})
         return Recalled(NOTICE, tuple(memory(hit, hit.score, [*served.get(hit.id, ()), *reasons(hit)]) for hit in hits))
 
