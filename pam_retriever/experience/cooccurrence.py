@@ -70,6 +70,13 @@ class Associations:
         entry = concatenated(start, count)
         return np.repeat(np.arange(len(rows)), count), self.indices[entry], self.weights[entry]
 
+    def only(self, others: Associations) -> Associations:
+        """Returns the associations whose pair is in ``others``, too, with the weights that they have here."""
+        memories = len(self.indptr) - 1
+        kept = np.isin(self.anchors() * memories + self.indices, others.anchors() * memories + others.indices)
+        indptr = np.concatenate([[0], np.cumsum(kept)])[self.indptr]
+        return Associations(indptr, self.indices[kept], self.weights[kept], self.meetings[kept], self.salience[kept])
+
     def anchors(self) -> Int64:
         """Returns the memory (E,) of which each entry of ``indices`` is an associate."""
         return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))

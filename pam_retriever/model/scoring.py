@@ -19,8 +19,14 @@ NAMED, SHARPENED = 16, 4  # memories that the channels find, and that pass on th
 
 SMALLEST = 1e-12  # added to a share before its logarithm
 
-# defaults when nothing was held out to calibrate on: small data, and the published recipe
+# defaults when no cues were held out of the training: small data (with another mixture), and the published recipe
 UNTESTED = ScoringWeights((8.0, 12.0, 4.0, 0.0, 0.0), (0.4, 0.3, 0.2, 0.1), (1.0, 2.0), (8.0, 12.0), (0.0, 0.0))
+
+
+def fitted(weights: ScoringWeights) -> bool:
+    """Returns whether the channel weights were fitted on held-out cues, and are not the defaults."""
+    return weights.weights != UNTESTED.weights
+
 
 PARTS = ("weights", "mixture", "calibration", "appearance", "background")
 

@@ -33,8 +33,10 @@ from pam_retriever.model.scoring import (
     BEST,
     LOOK_ALIKES,
     NAMED,
+    UNTESTED,
     channels_of,
     confidence,
+    fitted,
     sharpened,
 )
 from pam_retriever.retrieval.candidates import Candidates, Scorer
@@ -186,12 +188,15 @@ def _weigh(
     known = (links + prior * learned) / (total + prior)
     by_channels, by_alike, by_named, by_similarity = calibration.unseen.mixture
     old = sure * known + (1 - sure) * _unknown(values, calibration)
-    new = _never_experienced(values, calibration)
     # for a cue of one or two experiences, a new memory does not rank above a linked one
     met = np.bincount(query[links > 0], minlength=len(t))[query]
     few = (met > 0) & (met <= EPISODIC * window)
     scale = np.where(few, sure * prior / (total + prior) + (1 - sure), UNEXPERIENCED)
-    new *= scale
+    # cross-validation weighs similarity as it is, for memories with and without experience
+    unknown = UNEXPERIENCED if fitted(calibration.unseen) else 1.0
+    of_similarity = np.where(few, scale, sure * UNEXPERIENCED + (1 - sure) * unknown)
+    similar = sure * _by_similarity_if_known(calibration) + (1 - sure) * by_similarity
+    new = scale * (1 - similar) * values[:, 5] + of_similarity * similar * values[:, 4]
     share = np.minimum(np.where(experienced, old, new), 1)
 
     def factors() -> Float32:
@@ -204,7 +209,7 @@ def _weigh(
             unsure * by_similarity,
             0 * own,
         )
-        of_new = (*[0 * own] * 4, by_similarity * scale, (1 - by_similarity) * scale)
+        of_new = (*[0 * own] * 4, similar * of_similarity, (1 - similar) * scale)
         counted: Float32 = np.where(experienced[:, None], np.stack(of_old, axis=1), np.stack(of_new, axis=1))
         return counted
 
@@ -219,9 +224,13 @@ def _unknown(values: Float32, calibration: Calibration) -> Float32:
     return share
 
 
-def _never_experienced(values: Float32, calibration: Calibration) -> Float32:
+def _by_similarity_if_known(calibration: Calibration) -> float:
+    """Returns the part of similarity in the share of a memory that was never experienced, for an experienced cue."""
+    return (calibration.unseen if fitted(calibration.unseen) else UNTESTED).mixture[3]
+
+
+def _never_experienced(values: Float32, by_similarity: float) -> Float32:
     """Returns the share (E,) of each pair, from the parts (E, 6), if the memory was never experienced."""
-    by_similarity = calibration.unseen.mixture[3]
     share: Float32 = (1 - by_similarity) * values[:, 5] + by_similarity * values[:, 4]
     return share
 
@@ -242,8 +251,9 @@ def _confidence(values: Float32, experienced: Bools, sure: Float32, lead: Float3
     linked: Float32 = (values[:, 1] > 0).astype(np.float32)
     if experienced.all() and (sure == 1).all():  # nothing to estimate
         return linked
-    new = _never_experienced(values, calibration)
-    guess = np.where(experienced, _unknown(values, calibration), new)
+    new = _never_experienced(values, _by_similarity_if_known(calibration))
+    similar = _never_experienced(values, calibration.unseen.mixture[3])
+    guess = np.where(experienced, _unknown(values, calibration), similar)
     known = np.where(experienced, linked, confidence(calibration.seen, new, lead))
     certain: Float32 = sure * known + (1 - sure) * confidence(calibration.unseen, guess, lead)
     return certain.astype(np.float32)

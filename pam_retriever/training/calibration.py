@@ -107,7 +107,7 @@ def fit_scoring_weights(
     Returns:
         The weights; the defaults if no cue has a link.
     """
-    cues = cues[_strength(known.links, cues) > 0]
+    cues = cues[strength_of(known.links, cues) > 0]
     if not len(cues):
         return UNTESTED
     sample = draw(known, cues, targets, random, SAMPLE_MEMORIES)
@@ -115,7 +115,7 @@ def fit_scoring_weights(
     weights = conditional_logit(sample.x, label, times)
     logits = sample.x @ weights
     parts = _parts(known, sample, logits)
-    mixture = _interpolate(parts[:, happened], sample.label[happened])
+    mixture = interpolate(parts[:, happened], sample.label[happened])
     appearance = conditional_logit(sample.x[:, :, :2], label, times)
     similarity, forward = appearance.tolist()
     larger = sample if targets.sum() <= SAMPLE_MEMORIES else draw(known, sample.cues, targets, random, MOST_MEMORIES)
@@ -143,9 +143,9 @@ def _calibrate(
     """
     logits = sample.x @ weights
     mixed = np.tensordot(mixture, _parts(known, sample, logits), axes=1)
-    best, counts = _leading(mixed, sample.times, BEST)
+    best, counts = leading(mixed, sample.times, BEST)
     found = np.where(sample.times > 0, logits.numpy(), -np.inf)
-    strongest, many = _leading(found, sample.times, BEST)
+    strongest, many = leading(found, sample.times, BEST)
     odds = np.take_along_axis(found, strongest, axis=1)  # by falling value
     lead = np.where(many[:, 0] > 0, odds[:, 0] - np.where(many > 0, odds, np.inf).min(axis=1), 0)
     happened = np.take_along_axis(sample.label > 0, best, axis=1)
@@ -154,15 +154,26 @@ def _calibrate(
     return fit_confidence(np.take_along_axis(mixed, best, axis=1), lead, happened, counts)
 
 
-def draw(known: Memories, cues: Int64, targets: Bools, random: np.random.Generator, most: int) -> Sample:
-    """Draws some of the cues, all of their associates, and a sample of about ``most`` memories."""
+def draw(
+    known: Memories,
+    cues: Int64,
+    targets: Bools,
+    random: np.random.Generator,
+    most: int,
+    associates: Associations | None = None,
+) -> Sample:
+    """Draws some of the cues, all of their associates, and a sample of about ``most`` memories.
+
+    ``associates`` are those to find; None for ``known.links``.
+    """
+    associates = associates or known.links
     cues = random.permutation(cues)[:SAMPLE_CUES]
-    owner, linked, strength = known.links.of(cues)
+    owner, linked, strength = associates.of(cues)
     rows = random.permutation(np.flatnonzero(targets))[:most]
     rows = np.unique(np.concatenate([rows, linked]))
     x = torch.from_numpy(features(known.keys(cues), known.keys(rows), known.vectors.shape[1]))  # (Q, N, 4)
     label = np.zeros((len(cues), len(rows)), np.float32)
-    label[owner, np.searchsorted(rows, linked)] = strength / _strength(known.links, cues)[owner]
+    label[owner, np.searchsorted(rows, linked)] = strength / strength_of(associates, cues)[owner]
     happened = label > 0
     # each sampled memory that is no associate represents several
     others = np.maximum(len(rows) - happened.sum(axis=1, keepdims=True) - 1, 1)
@@ -176,7 +187,7 @@ def draw(known: Memories, cues: Int64, targets: Bools, random: np.random.Generat
 
 def links_of_named(known: Memories, sample: Sample, shares: Float32) -> Float32:
     """Returns shares (Q, N): one step along the links of the memories that the channels find, by ``shares`` (Q, N)."""
-    named, counts = _leading(shares, sample.times, NAMED)
+    named, counts = leading(shares, sample.times, NAMED)
     counts = counts * known.experienced[sample.rows[named]]
     mass: Float32 = counts * sharpened(np.take_along_axis(shares, named, axis=1))
     return _step(known.links, sample.rows[named], mass, sample.cues, sample.rows)
@@ -187,7 +198,7 @@ def _by_similarity(known: Memories, cues: Int64, rows: Int64, targets: Bools) ->
     cosine = unit(known.vectors[cues]) @ unit(known.vectors).T  # (Q, M)
     times = np.broadcast_to(np.where(targets, np.float32(known.each), np.float32(0)), cosine.shape).copy()
     times[np.arange(len(cues)), cues] = 0
-    near, counts = _leading(np.where(times > 0, cosine, -np.inf), times, NEIGHBOURS)
+    near, counts = leading(np.where(times > 0, cosine, -np.inf), times, NEIGHBOURS)
     mass = look_alike_mass(np.take_along_axis(cosine, near, axis=1), counts)
     passing = first(counts * known.experienced[near], LOOK_ALIKES)
     each = (mass / np.maximum(counts, 1e-30)).astype(np.float32)
@@ -214,7 +225,7 @@ def _gathered(query: Int64, row: Int64, value: Float32, cues: Int64, rows: Int64
     return summed.astype(np.float32)
 
 
-def _strength(links: Associations, rows: Int64) -> Float32:
+def strength_of(links: Associations, rows: Int64) -> Float32:
     """Returns the total weight (R,) of the links of each of ``rows``."""
     owner, _, strength = links.of(rows)
     total: Float32 = np.bincount(owner, strength, len(rows)).astype(np.float32)
@@ -256,13 +267,13 @@ def conditional_logit(x: Tensor, label: Tensor, times: Tensor) -> Tensor:
 
 def _background(logits: Tensor, times: Tensor) -> float:
     """Returns the log of the mean odds of all but the best of each cue, averaged over cues; both are (Q, N)."""
-    best, counts = _leading(logits.masked_fill(times == 0, -torch.inf).numpy(), times.numpy(), BEST)
+    best, counts = leading(logits.masked_fill(times == 0, -torch.inf).numpy(), times.numpy(), BEST)
     others = times.scatter_add(1, torch.from_numpy(best), -torch.from_numpy(counts)).clamp_min(0)
     level = (logits + others.log()).logsumexp(1) - others.sum(1).clamp_min(1).log()
     return float(level.clamp_min(-50).mean())  # -inf if the cue is the only memory
 
 
-def _leading(values: Float32, times: Float32, count: int) -> tuple[Int64, Float32]:
+def leading(values: Float32, times: Float32, count: int) -> tuple[Int64, Float32]:
     """Returns the members of a sample (Q, N) that represent the first ``count`` memories.
 
     Returns:
@@ -277,12 +288,17 @@ def _leading(values: Float32, times: Float32, count: int) -> tuple[Int64, Float3
     return places, np.clip(count - before, 0, stands_for)
 
 
-def _interpolate(parts: Float32, often: Float32, steps: int = 50) -> Float32:
-    """Returns mixture weights (n,) of maximum likelihood for counts ``often`` (E,) and densities ``parts`` (n, E)."""
+def interpolate(parts: Float32, often: Float32, prior: Float32 | None = None, steps: int = 50) -> Float32:
+    """Returns mixture weights (n,) of maximum likelihood for counts ``often`` (E,) and densities ``parts`` (n, E).
+
+    ``prior`` (n,) are the counts that each density explained before; None for 0 each.
+    """
+    prior = np.zeros(len(parts), np.float32) if prior is None else prior
     weights = np.full(len(parts), 1 / len(parts))
     for _ in range(steps):
         mass = weights[:, None] * (parts + 1e-9)
-        weights = np.average(mass / mass.sum(axis=0), axis=1, weights=often)
+        weights = (mass / mass.sum(axis=0)) @ often + prior
+        weights /= weights.sum()
     return weights.astype(np.float32)
 
 

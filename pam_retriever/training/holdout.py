@@ -8,14 +8,15 @@ from pam_retriever.experience.cooccurrence import Associations
 from pam_retriever.model.keys import make_keys
 from pam_retriever.model.prediction import predict
 from pam_retriever.model.predictor import Predictor
-from pam_retriever.model.scoring import UNTESTED
+from pam_retriever.model.scoring import UNTESTED, fitted
 from pam_retriever.training.calibration import Memories, fit_scoring_weights
 from pam_retriever.training.config import FitConfig
+from pam_retriever.training.cross_validation import FEWEST, cross_validated
 from pam_retriever.training.objectives import JointObjective, Objective
 from pam_retriever.training.shards import HOLDOUT, SEEN, UNSEEN, Shard, Shards
 from pam_retriever.types import Bools, Calibration, Float32, Int64, ScoringWeights
 
-MOST, FEWEST = 200, 8  # largest number of held-out memories; with fewer than the second number, none are held out
+MOST = 200  # largest number of held-out memories
 ENDS = 0.9  # share of the training after which the held-out memories are learnt
 
 
@@ -45,8 +46,10 @@ class Holdout:
         objective: Objective,
         config: FitConfig,
         shards: Shards,
+        window: int,
         calibration: Calibration | None,
     ) -> None:
+        self._window = window
         self._shard, self._associations, self._shards = shard, associations, shards
         self._familiarity = config.familiarity
         joint = objective if isinstance(objective, JointObjective) else None
@@ -54,10 +57,12 @@ class Holdout:
         self._cues = ~never
         self._seen = np.flatnonzero((np.diff(associations.indptr) > 0) & ~never)
         self.unseen: ScoringWeights = UNTESTED if calibration is None else calibration.unseen
-        count = min(MOST, int(config.holdout * len(self._seen)))
+        fresh = np.setdiff1d(self._seen, shard.experience.states[~shard.fresh])  # an earlier fit knows the others
+        count = min(MOST, int(config.holdout * len(fresh)))
         held = np.empty(0, np.int64)
-        if joint is not None and calibration is None and count >= FEWEST:
-            held = shards.generator(HOLDOUT).permutation(self._seen)[:count]
+        self._untested = joint is not None and not (calibration is not None and fitted(calibration.unseen))
+        if self._untested and count >= FEWEST:
+            held = shards.generator(HOLDOUT).permutation(fresh)[:count]
         self._held, self._hidden, self._targets = held, *np.split(shard.rows[held], [count // 2] if len(held) else [0])
         self.over = not len(held)
 
@@ -82,11 +87,18 @@ class Holdout:
 
     def calibrate(self, model: Predictor) -> Calibration:
         """Calibrates recall after the training."""
-        return Calibration(self._calibrate(model, self._seen, self._cues, SEEN), self.unseen, self._familiarity)
+        seen = self._calibrate(model, self._seen, self._cues, SEEN)
+        if self._untested and not fitted(self.unseen):
+            known = self._known(model)
+            self.unseen = cross_validated(known, self._shard.experience, self._window, self._shards.generator(UNSEEN))
+        return Calibration(seen, self.unseen, self._familiarity)
 
     def _calibrate(
         self, model: Predictor, cues: Int64, mask: Bools, purpose: int, hidden: Bools | None = None
     ) -> ScoringWeights:
+        return fit_scoring_weights(self._known(model), cues, mask, self._shards.generator(purpose), hidden)
+
+    def _known(self, model: Predictor) -> Memories:
         vectors = self._shard.vectors
 
         def keys(places: Int64) -> Float32:
@@ -94,5 +106,4 @@ class Holdout:
 
         experienced = np.zeros(len(vectors), bool)
         experienced[self._shard.experience.states] = True
-        known = Memories(vectors, keys, self._associations, experienced, self._shards.memories)
-        return fit_scoring_weights(known, cues, mask, self._shards.generator(purpose), hidden)
+        return Memories(vectors, keys, self._associations, experienced, self._shards.memories)

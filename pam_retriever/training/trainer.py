@@ -118,7 +118,7 @@ class Trainer:
         self._schedule = Schedule(shards, first_pass, config.passes, config.stop_after)
         self._over = False
         calibration = None if start is None else start.calibration
-        self._holdout = Holdout(first, self._associations, self._objective, config, shards, calibration)
+        self._holdout = Holdout(first, self._associations, self._objective, config, shards, window, calibration)
         self.acting: Predictor | DistributedPredictor = (
             DistributedPredictor(self.model) if processes() > 1 else self.model
         )

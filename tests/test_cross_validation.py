@@ -1,0 +1,86 @@
+"""Cross-validation of recall for unseen cues: its links, its gain, and the fits that use it."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.experience.cooccurrence import Experience, associate
+from pam_retriever.model.scoring import UNTESTED, fitted
+from pam_retriever.training.calibration import Sample
+from pam_retriever.training.cross_validation import DEPTH, LEAST, _ndcg
+
+DIM = 16
+
+
+def walks(*sizes: int, memories: int, seed: int = 0) -> Experience:
+    random = np.random.default_rng(seed)
+    states = np.concatenate([random.permutation(memories)[:size] for size in sizes])
+    return Experience(states, np.repeat(np.arange(len(sizes)), sizes), np.concatenate([np.arange(n) for n in sizes]))
+
+
+@given(st.integers(0, 1000))
+def test_associations_that_others_have_keep_their_weights(seed):
+    every = walks(4, 5, 3, memories=8, seed=seed)
+    some = Experience(every.states[:9], every.trajectory[:9], every.position[:9])
+    all_of, part = associate(every, 8, 2), associate(some, 8, 2)
+    left = all_of.only(part)
+    expected = dict(zip(zip(all_of.anchors(), all_of.indices, strict=True), all_of.weights, strict=True))
+    assert list(zip(left.anchors(), left.indices, strict=True)) == list(zip(part.anchors(), part.indices, strict=True))
+    for pair, weight in zip(zip(left.anchors(), left.indices, strict=True), left.weights, strict=True):
+        assert weight == expected[pair]
+
+
+@given(st.integers(0, 1000))
+def test_ndcg_is_that_of_the_repeated_memories(seed):
+    """A memory that represents three is ranked as three irrelevant ones."""
+    random = np.random.default_rng(seed)
+    scores = random.permutation(30).astype(np.float32)[None] / 30
+    label = (random.random((1, 30)) < 0.2).astype(np.float32)
+    label[0, 3] = 1
+    times = np.where(label > 0, 1, random.integers(1, 4, (1, 30))).astype(np.float32)
+    sample = Sample(torch.zeros(1, 30, 4), label, times, scores, scores, np.zeros(1, int), np.arange(30))
+    order = np.argsort(-scores[0])
+    ranked = np.concatenate([np.repeat(label[0, at], int(times[0, at])) for at in order])[:DEPTH]
+    discount = 1 / np.log2(np.arange(DEPTH) + 2)
+    expected = (ranked * discount).sum() / discount[: min(DEPTH, int(label.sum()))].sum()
+    assert _ndcg(sample, 0.5) == pytest.approx([expected], abs=1e-6)
+
+
+def fit(memories: int, trajectories: list[list[int]], **options) -> PredictiveAssociativeIndex:
+    index = PredictiveAssociativeIndex(DIM)
+    index.add(np.random.default_rng(0).standard_normal((memories, DIM)), [str(at) for at in range(memories)])
+    for steps in trajectories:
+        index.observe([str(step) for step in steps])
+    index.fit(progress=False, **options)
+    return index
+
+
+@pytest.mark.parametrize("trajectories", [[[0, 1]], [[0, 1], [0, 1]], [[0, 1, 2, 3], [3, 2, 1, 0]]])
+def test_without_cues_to_test_similarity_answers(trajectories):
+    unseen = fit(6, trajectories)._store.calibration.unseen
+    assert unseen.mixture[3] == 1 - LEAST
+    assert np.isfinite(unseen.calibration).all()
+
+
+def test_the_published_recipe_is_not_calibrated():
+    assert fit(6, [[0, 1], [2, 3]], config="paper")._store.calibration.unseen == UNTESTED
+
+
+def test_a_later_fit_holds_out_when_there_is_enough():
+    """Memories of an earlier fit are known to the predictor, so only new ones are held out."""
+    random = np.random.default_rng(1)
+    index = fit(600, [random.permutation(50)[:5].tolist() for _ in range(20)])
+    assert not fitted(index._store.calibration.unseen)
+    for _ in range(200):
+        index.observe([str(one) for one in 50 + random.permutation(550)[:5]])
+    index.fit(progress=False)
+    assert fitted(index._store.calibration.unseen)
+
+
+def test_the_same_seed_gives_the_same_weights():
+    index = fit(40, [[at, at + 1, at + 2] for at in range(0, 36, 3)])
+    known = index._store.calibration
+    assert fit(40, [[at, at + 1, at + 2] for at in range(0, 36, 3)])._store.calibration == known
