@@ -117,7 +117,7 @@ def building(monkeypatch) -> list:
     return built
 
 
-def test_reopening_takes_the_index_that_close_kept(tmp_path, monkeypatch, fitted):
+def test_reopening_takes_the_index_that_close_saved(tmp_path, monkeypatch, fitted):
     path = tmp_path / "index"
     with fitted("faiss:ivf,sq8", path) as index:
         before = answers(index)
@@ -147,7 +147,7 @@ def test_reopening_takes_the_index_that_close_kept(tmp_path, monkeypatch, fitted
 
 
 @pytest.mark.parametrize("harm", ["gone", "short", "flipped", "killed", "elsewhere"])
-def test_an_index_that_was_not_kept_whole_is_built_again(tmp_path, monkeypatch, harm, fitted):
+def test_a_damaged_saved_index_is_built_again(tmp_path, monkeypatch, harm, fitted):
     path = tmp_path / "index"
     with fitted("faiss:ivf,sq8", path) as index:
         before = answers(index)
@@ -278,7 +278,7 @@ def test_a_disk_that_fills_up_after_all_loses_nothing(fitted):
     assert len(index) == len(index.search(states[0], k=9000)) == COUNT
 
 
-def test_a_fit_that_fails_at_its_very_end_is_there_once_there_is_room(monkeypatch, fitted):
+def test_a_fit_that_fails_at_its_very_end_is_there_once_there_is_disk_space(monkeypatch, fitted):
     """If a fit fails after its commit, the next reader updates the copies in memory; no rebuild stays open."""
     index, states = fitted("faiss:flat,sq8"), world()[0]
     real = FaissBackend.add

@@ -259,7 +259,7 @@ def test_a_full_disk_fails_the_call_and_the_index_still_answers(tmp_path):
         assert len(index) == 9
 
 
-def test_a_close_without_room_for_the_checksum_loses_nothing(tmp_path):
+def test_a_close_without_disk_space_for_the_checksum_loses_nothing(tmp_path):
     index = make(tmp_path / "index")
     with Limit(10), pytest.warns(RuntimeWarning, match="without a checksum"):
         index.close()

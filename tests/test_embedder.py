@@ -99,7 +99,7 @@ def test_another_embedder_is_refused_and_both_are_named(tmp_path, how):
         again(same_embedder=True)
 
 
-def test_the_name_that_an_older_version_kept_is_accepted(tmp_path):
+def test_the_name_that_an_older_version_stored_is_accepted(tmp_path):
     folder = tmp_path / "index"
     with PredictiveAssociativeIndex.open(folder, dim=26) as index:
         index.add(letters(TEXTS), texts=TEXTS)

@@ -98,7 +98,7 @@ def test_a_cue_without_a_code_is_scored_by_the_mean_of_the_other_channels():
     assert not query_vectors(EPISODE, units, units, predicted)[1].any()
 
 
-def test_a_step_moves_the_rows_that_were_asked_for_and_no_others():
+def test_a_training_step_changes_only_the_requested_rows():
     """A training step equals the same step in plain NumPy, and leaves other rows unchanged."""
     random = np.random.default_rng(0)
     book = EmbeddingTable(np.zeros((6, 4), np.float32))

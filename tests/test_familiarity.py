@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.experience.cooccurrence import Associations, Experience, associate
 from pam_retriever.experience.graph import CooccurrenceGraph
-from pam_retriever.experience.weighting import MET, expected_meetings, running_counts, unfamiliarity, weigh
+from pam_retriever.experience.weighting import MET, expected_co_occurrences, running_counts, unfamiliarity, weigh
 from pam_retriever.model.forward import PredictorConfig
 from pam_retriever.model.predictor import Predictor
 from pam_retriever.training.objectives import JointObjective
@@ -23,7 +23,7 @@ from pam_retriever.types import Familiarity
 
 def weights_of(graph: Associations, counts: np.ndarray, window: int, scale: Familiarity) -> np.ndarray:
     one, other = counts[graph.anchors()], counts[graph.indices]
-    return unfamiliarity(graph.meetings, one, other, float(counts.sum()), window, scale)
+    return unfamiliarity(graph.co_occurrences, one, other, float(counts.sum()), window, scale)
 
 
 streams = st.lists(st.lists(st.integers(0, 5), min_size=2, max_size=8), min_size=1, max_size=6)
@@ -53,7 +53,7 @@ def test_the_running_counts_are_those_of_a_stream_counted_step_by_step(trajector
 
 @given(streams, st.integers(1, 3))
 @settings(max_examples=50, deadline=None)
-def test_meetings_and_salience_are_counted_right(trajectories, window):
+def test_co_occurrences_and_salience_are_counted_right(trajectories, window):
     steps = sum(len(t) for t in trajectories)
     salience = np.random.default_rng(steps).random(steps).astype(np.float32)
     graph = associate(experience_of(trajectories, salience.tolist()), 6, window)
@@ -67,11 +67,11 @@ def test_meetings_and_salience_are_counted_right(trajectories, window):
                     strongest[a, b] = max(strongest.get((a, b), 0), both)
         start += len(trajectory)
     pairs = list(zip(graph.anchors().tolist(), graph.indices.tolist(), strict=True))
-    assert dict(zip(pairs, graph.meetings.tolist(), strict=True)) == met
+    assert dict(zip(pairs, graph.co_occurrences.tolist(), strict=True)) == met
     np.testing.assert_allclose(graph.salience, [strongest[pair] for pair in pairs], rtol=1e-6)
 
 
-def test_a_shuffled_stream_has_the_expected_meetings():
+def test_a_shuffled_stream_has_the_expected_co_occurrences():
     """In shuffled streams every pair occurs together, on average, as often as the baseline expects."""
     random = np.random.default_rng(0)
     states = np.repeat([0, 1, 2, 3], [400, 200, 100, 60])
@@ -79,9 +79,9 @@ def test_a_shuffled_stream_has_the_expected_meetings():
     for _ in range(30):
         experience = Experience(random.permutation(states), np.zeros(760, np.int64), np.arange(760))
         graph = associate(experience, 4, 3)
-        counted[graph.anchors(), graph.indices] += graph.meetings / 30
+        counted[graph.anchors(), graph.indices] += graph.co_occurrences / 30
     counts = running_counts(experience, 4)
-    expected = expected_meetings(counts[graph.anchors()], counts[graph.indices], counts.sum(), 3)
+    expected = expected_co_occurrences(counts[graph.anchors()], counts[graph.indices], counts.sum(), 3)
     np.testing.assert_allclose(expected, counted[graph.anchors(), graph.indices], rtol=0.1)
 
 

@@ -150,7 +150,7 @@ def test_trajectories_are_listed_and_deleted(index, planted):
     assert index.trajectories() == []
 
 
-def test_what_a_deleted_trajectory_taught_is_gone_after_the_next_fit(index, planted):
+def test_the_next_fit_forgets_a_deleted_trajectory(index, planted):
     for at, outing in enumerate(planted.outings):
         index.observe(Trajectory(outing, id=str(at)))
     index.fit(window=WINDOW, config=QUICK, progress=False)

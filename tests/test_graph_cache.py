@@ -50,7 +50,7 @@ def answers(index) -> list[tuple[str, float]]:
     return [(hit.id, hit.score) for hits in found for hit in hits]
 
 
-def test_opening_takes_the_graphs_that_close_kept(path, built, tmp_path):
+def test_opening_takes_the_graphs_that_close_saved(path, built, tmp_path):
     with PredictiveAssociativeIndex.open(path) as index:
         assert not built
         before = answers(index)

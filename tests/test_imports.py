@@ -48,7 +48,7 @@ def folder(planted, tmp_path_factory) -> Path:
     return path
 
 
-def test_the_check_sees_what_is_loaded():
+def test_the_check_detects_loaded_modules():
     assert "torch" in loaded_by("import torch")
 
 

@@ -107,7 +107,7 @@ def test_chunks_stand_in_the_order_of_page_and_start_index():
     assert {(a, b) for a, b, offset in orders(store, "abcd") if offset == 1} == {("a", "b"), ("b", "c"), ("c", "d")}
 
 
-def test_documents_without_a_place_are_not_linked():
+def test_documents_without_a_position_are_not_linked():
     store = PAMVectorStore(TableEmbedder())
     store.add_texts(["x", "y"], [{"source": "tweet"}, {"source": "tweet"}])
     store.add_texts(["z", "w"], [{"source": "s", "start_index": 0}, {"start_index": 9}])
@@ -181,7 +181,7 @@ def test_a_source_longer_than_an_id_is_linked_and_counted_once():
 # ---- changes
 
 
-def test_a_reindexed_chunk_takes_its_right_place():
+def test_a_reindexed_chunk_takes_its_right_position():
     store = PAMVectorStore(TableEmbedder())
     store.add_documents([chunk("a", "s", 0), chunk("b", "s", 100), chunk("c", "s", 200)])
     store.delete(["b"])

@@ -165,7 +165,7 @@ def test_without_previous_and_next_the_start_and_then_the_order_of_adding_decide
     assert co_occurrences(store) == pairs("abc", "yx")
 
 
-def test_a_reindexed_node_takes_its_right_place():
+def test_a_reindexed_node_takes_its_right_position():
     for source, starts in (("d", False), ("d", True), (None, False)):
         store = PAMVectorStore()
         store.add(chain("abcd", source, starts))

@@ -28,7 +28,7 @@ def share_of_unused(scores, never):
 @given(st.lists(candidates, min_size=1, max_size=4))
 @example([[(16.0, False, 0.0), (-15.0, True, 0.0)]])
 @example([[(90.0, False, 0.0), (-90.0, True, 0.0)]])
-def test_room_is_added_to_the_probability_of_what_was_never_used(questions):
+def test_probability_is_reserved_for_memories_that_were_never_used(questions):
     flat = [pair for question in questions for pair in question]
     scores = np.array([score for score, _, _ in flat], np.float32)
     never = np.array([new for _, new, _ in flat])
@@ -49,14 +49,14 @@ def test_room_is_added_to_the_probability_of_what_was_never_used(questions):
         assert after == pytest.approx(room + (1 - room) * before, abs=1e-4)
 
 
-def test_room_keeps_the_order_among_those_that_were_never_used():
+def test_the_reserve_keeps_the_order_of_memories_that_were_never_used():
     scores, never = np.array([9, 1, 3, 2], np.float32), np.array([False, True, True, True])
     added = make_room(scores, never, np.zeros(4, np.float32), np.zeros(1, np.int64))
     assert np.ptp(added[1:]) == 0
     assert added[1] > 0
 
 
-def test_questions_that_are_stored_memories_leave_no_room():
+def test_queries_that_are_stored_memories_reserve_nothing():
     features = np.array([[5.0, 0.0, 1.0], [0.0, 1.0, 1.0]], np.float32)
     mixture = Mixture(("a", "never_used", "plain"), np.tile(np.float32([1, 0, 0]), (3, 1)))
     pools = Pools.full(1, 2)
@@ -94,7 +94,7 @@ def test_tools_that_nothing_used_are_found_beside_long_requests_that_used_others
     assert np.mean([tool in index.recall(vector, 5, text=text).ids for tool, vector, text in asked]) > 0.65
 
 
-def test_without_never_used_there_is_no_room():
+def test_nothing_is_reserved_if_every_memory_was_used():
     index, asked = tools_of_long_requests(requests=30)
     _, vector, text = asked[0]
     for hit in index.recall(vector, 20, text=text, without=["never used"], explain=True):

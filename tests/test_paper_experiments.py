@@ -140,7 +140,7 @@ def test_held_out_anchors_get_no_gradient_and_the_others_do(setting):
         assert (moved[anchors] > 0).mean() > 0.99
 
 
-def test_everything_kept_is_the_recipe_itself(setting):
+def test_training_on_all_associations_is_the_recipe_itself(setting):
     """If all associations are drawn, the loss equals the loss of the plain recipe."""
     objective, loss, _, _ = partial_loss(setting, Partial(np.ones(len(setting.associations), bool)), rate=0.0)
     states = torch.from_numpy(setting.world.states)

@@ -15,7 +15,7 @@ from pam_retriever.training import config
 
 
 @pytest.mark.slow
-def test_every_regime_is_asked_whole_and_without_its_parts():
+def test_every_regime_is_measured_with_and_without_each_part():
     columns, sure = regimes.measure(7, FitConfig(hidden=64, passes=3), 0, trajectories=20)
     assert columns["default recall"]["CBR@20"] > columns["default recall, without exact links"]["CBR@20"]
     assert {f"held out, without {part}" for part in ("exact links", *regimes.HINTS)} <= set(columns)

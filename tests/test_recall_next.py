@@ -141,7 +141,7 @@ def test_moments_are_as_in_plain_python(times):
     assert moments(trajectory, None).tolist() == list(range(len(trajectory)))
 
 
-def test_what_happened_at_once_is_asked_for_together():
+def test_simultaneous_steps_are_one_query():
     """If sets of three steps share a time, the hits are the next set, not the rest of the current set."""
     random = np.random.default_rng(3)
     ids, when = [], []

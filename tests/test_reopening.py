@@ -91,7 +91,7 @@ def test_keys_that_are_removed_while_they_are_verified_are_no_damage(path, pause
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-def test_the_links_that_were_kept_are_those_of_the_database(path, monkeypatch, read_only):
+def test_the_saved_links_are_those_of_the_database(path, monkeypatch, read_only):
     read = reading(monkeypatch)
     with PredictiveAssociativeIndex.open(path, read_only=read_only) as index:
         assert not read
@@ -103,7 +103,7 @@ def test_the_links_that_were_kept_are_those_of_the_database(path, monkeypatch, r
 
 
 @pytest.mark.parametrize("harm", ["flipped", "short", "gone", "of another kind", "replaced"])
-def test_links_that_were_not_kept_whole_are_read_from_the_database(path, monkeypatch, harm):
+def test_damaged_saved_links_are_read_from_the_database(path, monkeypatch, harm):
     with PredictiveAssociativeIndex.open(path) as index:
         before = answers(index)
     (links,) = path.glob("*.links.npy")

@@ -107,7 +107,7 @@ def test_the_damaged_database_is_kept_with_its_journal(tmp_path):
 
 
 @pytest.mark.parametrize("limit", [10, 700, 20_000])
-def test_a_repair_without_room_leaves_the_folder_as_it_was(tmp_path, limit):
+def test_a_repair_without_disk_space_leaves_the_folder_as_it_was(tmp_path, limit):
     closed(tmp_path / "index")
     before = {path.name: path.read_bytes() for path in (tmp_path / "index").iterdir()}
     with Limit(limit), pytest.raises(StorageError):
@@ -118,7 +118,7 @@ def test_a_repair_without_room_leaves_the_folder_as_it_was(tmp_path, limit):
 
 
 @pytest.mark.parametrize("far", [2**40, 2**62])
-def test_numbers_that_a_stranger_made_large_do_not_keep_repair_busy(tmp_path, far):
+def test_forged_large_numbers_do_not_keep_repair_busy(tmp_path, far):
     closed(tmp_path / "index")
     (database,) = (tmp_path / "index").glob("memories-*.sqlite")
     with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as connection:

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks import report
 
 
-def test_a_command_names_no_place_of_the_machine(tmp_path, monkeypatch):
+def test_a_command_names_no_path_of_the_machine(tmp_path, monkeypatch):
     beside = Path(report.__file__).resolve().parents[2] / "shared" / "data"
     monkeypatch.setattr(sys, "argv", ["run", str(beside), "/somewhere/else/python", "--count", "3", "data/here"])
     command = json.loads(report.write("made", {}, tmp_path).read_text())["command"]

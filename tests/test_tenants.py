@@ -437,7 +437,7 @@ def test_options_of_the_index_hold_for_its_tenants(tmp_path):
         assert index.tenant("ann").search(text="a text", k=1)[0].id == "short"
 
 
-def test_one_that_may_not_be_learnt_from_is_not(tmp_path):
+def test_a_tenant_without_permission_to_train_is_not_trained_on(tmp_path):
     with PredictiveAssociativeIndex.open(tmp_path / "index", DIM) as index:
         ben = index.tenant("ben", train=False)
         ben.add(VECTORS, [str(row) for row in range(len(VECTORS))])

@@ -286,7 +286,7 @@ LINES = {
 
 
 @pytest.mark.parametrize("case", LINES)
-def test_events_from_a_stranger(tmp_path, case, capsys):
+def test_events_from_an_untrusted_file(tmp_path, case, capsys):
     contents, message = LINES[case]
     path = tmp_path / "events.jsonl"
     path.write_bytes(contents)

@@ -54,8 +54,8 @@ def exact(world: World, cues: Int64, scale: Literal["none", "log"], seed: int) -
     graph = associate(experience(world), len(world.states), WINDOW)
     counts = running_counts(experience(world), len(world.states))
     one, other = counts[graph.anchors()], counts[graph.indices]
-    above = unfamiliarity(graph.meetings, one, other, float(counts.sum()), WINDOW, scale)
-    scores = above if scale == "log" else graph.meetings
+    above = unfamiliarity(graph.co_occurrences, one, other, float(counts.sum()), WINDOW, scale)
+    scores = above if scale == "log" else graph.co_occurrences
     random = np.random.default_rng(seed)
     found = []
     for cue in cues:

@@ -11,10 +11,10 @@ class Counts:
     """Scores by the number of co-occurrences within the window."""
 
     def fit(self, experience: Experience, vectors: Float32, window: int) -> None:
-        self._meetings = co_occurrences(experience, len(vectors), window)
+        self._co_occurrences = co_occurrences(experience, len(vectors), window)
 
     def scores(self, cues: Int64) -> Float32:
-        return self._meetings[cues].toarray()
+        return self._co_occurrences[cues].toarray()
 
     def floats(self) -> int:
-        return floats_of(self._meetings)
+        return floats_of(self._co_occurrences)

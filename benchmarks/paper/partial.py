@@ -28,7 +28,7 @@ def subset(associations: Associations, mask: np.ndarray) -> Associations:
     """Returns the directed associations where ``mask`` (E,) is true."""
     counts = np.bincount(associations.anchors()[mask], minlength=len(associations.indptr) - 1)
     indptr = np.concatenate([[0], np.cumsum(counts)])
-    columns = (associations.indices, associations.weights, associations.meetings, associations.salience)
+    columns = (associations.indices, associations.weights, associations.co_occurrences, associations.salience)
     return Associations(indptr.astype(np.int64), *(column[mask] for column in columns))
 
 

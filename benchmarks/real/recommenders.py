@@ -41,12 +41,12 @@ class NearestCounts:
 
     def fit(self, experience: Experience, vectors: Float32, window: int) -> None:
         self._units = unit(vectors)
-        self._meetings = co_occurrences(experience, len(vectors), window)
+        self._co_occurrences = co_occurrences(experience, len(vectors), window)
 
     def scores(self, cues: Int64) -> Float32:
         cosine = self._units[cues] @ self._units.T
         near = np.argpartition(-cosine, self._nearest - 1, axis=1)[:, : self._nearest]
-        return np.stack([np.asarray(self._meetings[rows].sum(axis=0)).reshape(-1) for rows in near])
+        return np.stack([np.asarray(self._co_occurrences[rows].sum(axis=0)).reshape(-1) for rows in near])
 
 
 class EASE:

@@ -1,7 +1,7 @@
 """Step 2: windowed temporal co-occurrence (Dury, section 3.4).
 
-Two memories are associates if some trajectory contains them at most ``window`` positions apart. Each such co-occurrence
-is a meeting.
+Two memories are associates if some trajectory contains them at most ``window`` positions apart. Each such case
+is a co-occurrence.
 The result is a sparse symmetric matrix in CSR form, built by array operations.
 """
 
@@ -47,16 +47,16 @@ class Associations:
         indptr: (M + 1,) int64; the associates of memory ``m`` lie at
             ``indptr[m]:indptr[m + 1]`` of the two arrays below.
         indices: (E,) int64 associates, sorted within a row.
-        weights: (E,) float32, sum of the weights of the pair's meetings (``LinkWeights``): by default the geometric
-            mean of the salience of the two steps, divided by their distance.
-        meetings: (E,) float32, number of meetings of the pair.
-        salience: (E,) float32, the salience of the pair's most salient meeting: the geometric mean of the two steps.
+        weights: (E,) float32, sum of the weights of the pair's co-occurrences (``LinkWeights``). By default a weight is
+            the geometric mean of the salience of the two steps, divided by their distance.
+        co_occurrences: (E,) float32, number of co-occurrences of the pair.
+        salience: (E,) float32, the highest salience of the pair's co-occurrences: the geometric mean of the two steps.
     """
 
     indptr: Int64
     indices: Int64
     weights: Float32
-    meetings: Float32
+    co_occurrences: Float32
     salience: Float32
 
     def __len__(self) -> int:
@@ -89,7 +89,7 @@ def associate(experience: Experience, memories: int, window: int, weights: LinkW
         experience: the trajectories.
         memories: M, the number of memories; every state is smaller.
         window: tau, at least 1.
-        weights: the weight of a meeting; None for 1 / distance.
+        weights: the weight of a co-occurrence; None for 1 / distance.
 
     Returns:
         The associations. A memory is never its own associate.
@@ -113,18 +113,18 @@ def associate(experience: Experience, memories: int, window: int, weights: LinkW
         nothing = np.empty(0, np.float32)
         return Associations(np.zeros(memories + 1, np.int64), np.empty(0, np.int64), nothing, nothing, nothing)
     left, right = np.concatenate(lefts), np.concatenate(rights)
-    # one number per directed pair, so that one sort groups the meetings
+    # one number per directed pair, so that one sort groups the co-occurrences
     key = np.concatenate([left * memories + right, right * memories + left])
-    pairs, meeting = np.unique(key, return_inverse=True)
-    total = np.bincount(meeting, weights=np.concatenate(forward + backward), minlength=len(pairs))
+    pairs, pair_of = np.unique(key, return_inverse=True)
+    total = np.bincount(pair_of, weights=np.concatenate(forward + backward), minlength=len(pairs))
     strongest = np.zeros(len(pairs), np.float32)
-    np.maximum.at(strongest, meeting, np.tile(np.concatenate(saliences), 2))
+    np.maximum.at(strongest, pair_of, np.tile(np.concatenate(saliences), 2))
     indptr = np.searchsorted(pairs, np.arange(memories + 1) * memories)
     return Associations(
         indptr.astype(np.int64),
         pairs % max(memories, 1),
         total.astype(np.float32),
-        np.bincount(meeting, minlength=len(pairs)).astype(np.float32),
+        np.bincount(pair_of, minlength=len(pairs)).astype(np.float32),
         strongest,
     )
 

@@ -183,25 +183,25 @@ class CooccurrenceGraph:
             rows: (R,) memories; -1 has no links.
             window: tau, the largest distance between linked memories.
             familiarity: the scale that lowers the weight of pairs that co-occur by chance.
-            weights: the weight of a meeting; None for 1 / distance.
+            weights: the weight of a co-occurrence; None for 1 / distance.
 
         Returns:
             ``owner`` (an index into ``rows``, rising), ``linked`` (a row) and ``weight`` (sum of the weights of their
-            meetings, times the factor by ``familiarity``), each (E,), one entry per pair.
+            co-occurrences, times the factor by ``familiarity``), each (E,), one entry per pair.
         """
         by_offset = weights or LinkWeights.inverse(window)
-        owner, linked, offset, salience = self._meetings(*self._occurrences(rows), window, self.direction)
+        owner, linked, offset, salience = self._co_occurrences(*self._occurrences(rows), window, self.direction)
         pair, other, weight = added_up(owner, linked, by_offset.of(offset, *salience))
         if familiarity != "none":
-            # by chance half of the meetings are on either side
-            _, _, meetings = added_up(owner, linked, np.full(len(owner), 1.0 if self.direction is None else 2.0))
+            # by chance half of the co-occurrences are on either side
+            _, _, co_occurrences = added_up(owner, linked, np.full(len(owner), 1.0 if self.direction is None else 2.0))
             often, others = self._times[rows[pair]].astype(np.float32), self._times[other].astype(np.float32)
-            weight *= above_chance(meetings, often, others, float(self._times.sum()), window, familiarity)
+            weight *= above_chance(co_occurrences, often, others, float(self._times.sum()), window, familiarity)
         return pair, other, weight
 
     def sides(self, rows: Int64, window: int) -> tuple[Int64, Int64, Float32, Float32]:
-        """Like ``of``, with one entry per meeting: its weight in the direction of the graph, and in any direction."""
-        owner, linked, offset, salience = self._meetings(*self._occurrences(rows), window, None)
+        """Like ``of``, with one entry per co-occurrence: its weight in the graph's direction, and in any direction."""
+        owner, linked, offset, salience = self._co_occurrences(*self._occurrences(rows), window, None)
         weight: Float32 = LinkWeights.inverse(window).of(offset, *salience).astype(np.float32)
         return owner, linked, weight * (offset > 0 if self.direction == "after" else offset < 0), weight
 
@@ -213,7 +213,7 @@ class CooccurrenceGraph:
         """
         owner, at = self._occurrences(rows)
         latest = np.searchsorted(owner, owner, side="right") - np.arange(len(owner)) <= MOST_OCCURRENCES
-        owner, linked, offset, _ = self._meetings(owner[latest], at[latest], window, self.direction)
+        owner, linked, offset, _ = self._co_occurrences(owner[latest], at[latest], window, self.direction)
         distance = np.abs(offset)
         order = np.lexsort((distance, linked, owner))
         owner, linked, distance = owner[order], linked[order], distance[order]
@@ -273,10 +273,10 @@ class CooccurrenceGraph:
         found: Int64 = np.argpartition(-self._times, n - 1)[:n] if n else np.empty(0, np.int64)
         return found
 
-    def _meetings(
+    def _co_occurrences(
         self, owner: Int64, at: Int64, window: int, direction: Direction | None
     ) -> tuple[Int64, Int64, Int64, tuple[Float32, Float32]]:
-        """Returns every meeting in the window of the steps ``at``: owner, linked memory, offset and both saliences."""
+        """Returns all co-occurrences in the window of steps ``at``: owner, linked memory, offset, both saliences."""
         neighbour = self._around(at, window)  # (occurrences, 2 tau)
         inside = neighbour >= 0
         offset = self._position[neighbour] - self._position[at][:, None]

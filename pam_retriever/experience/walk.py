@@ -30,7 +30,7 @@ def walk(links_of: Callable[[Int64], Links], seeds: Links) -> Links:
     query, mass = query[enough], mass[enough]
     distinct, seed = np.unique(row[enough], return_inverse=True)
     owner, linked, strength = links_of(distinct)
-    total = np.maximum(np.bincount(owner, strength, len(distinct)), 1e-30)  # 0 if all meetings have salience 0
+    total = np.maximum(np.bincount(owner, strength, len(distinct)), 1e-30)  # 0 if all co-occurrences have salience 0
     strength = (strength / total[owner]).astype(np.float32)
     order = np.lexsort((-strength, owner))
     start = np.searchsorted(owner[order], np.arange(len(distinct) + 1))

@@ -1,7 +1,7 @@
-"""The weight of an association: its salience, and its excess over meetings by chance (Dury 3.4, 3.8).
+"""The weight of an association: its salience, and its excess over co-occurrences by chance (Dury 3.4, 3.8).
 
-A meeting is a co-occurrence within the window. Two memories that occur everywhere meet often by chance. The baseline is
-the expected number of meetings of the two in a shuffled stream, given the running count of each.
+Two memories co-occur if they occur within the window. Two that occur everywhere often co-occur by chance. The baseline
+is the expected number of co-occurrences of the two in a shuffled stream, given the running count of each.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MET = np.float32(1e-3)  # smallest factor of an association, for pairs that co-o
 
 @dataclass(frozen=True)
 class LinkWeights:
-    """The weight of a meeting by its offset: the number of positions by which the other memory came later or earlier.
+    """The weight of a co-occurrence by its offset: how many positions later (or earlier) the other memory came.
 
     Attributes:
         after: (window,) the weights for memories 1, 2, ... positions later.
@@ -45,7 +45,7 @@ class LinkWeights:
         return np.array([*self.before[::-1], 0.0, *self.after])
 
     def of(self, offset: Int64, one: Float32, other: Float32) -> Times:
-        """Returns the weights (n,) of meetings, times the geometric mean of the salience of the two steps.
+        """Returns the weights (n,) of co-occurrences, times the geometric mean of the salience of the two steps.
 
         Args:
             offset: (n,) the number of positions by which the other step came later, from -window to window.
@@ -75,8 +75,8 @@ def running_counts(experience: Experience, memories: int, half_life: float | Non
     return np.bincount(experience.states, weights=weights, minlength=memories).astype(np.float32)
 
 
-def expected_meetings(one: Float32, other: Float32, steps: float, window: int) -> Float32:
-    """Returns the expected number of meetings of two memories in a shuffled stream.
+def expected_co_occurrences(one: Float32, other: Float32, steps: float, window: int) -> Float32:
+    """Returns the expected number of co-occurrences of two memories in a shuffled stream.
 
     Each step of the first memory has ``2 * window`` positions near it. The probability that such a position holds the
     second memory is its frequency in the stream.
@@ -92,39 +92,39 @@ def expected_meetings(one: Float32, other: Float32, steps: float, window: int) -
 
 
 def unfamiliarity(
-    meetings: Float32, one: Float32, other: Float32, steps: float, window: int, scale: Familiarity
+    co_occurrences: Float32, one: Float32, other: Float32, steps: float, window: int, scale: Familiarity
 ) -> Float32:
     """Returns factors (E,) in [0, 1]: the excess of each association over the baseline.
 
     Args:
-        meetings: (E,) number of meetings of each pair.
+        co_occurrences: (E,) number of co-occurrences of each pair.
         one: (E,) count of the first memory; ``running_counts``, or the counts of the links.
         other: (E,) count of the second.
         steps: number of all steps.
         window: tau.
-        scale: "difference" is the scale of the paper: the share of the meetings above their expected number. "log" is
+        scale: "difference" is the scale of the paper: the share of co-occurrences above the expected number. "log" is
             pointwise mutual information, divided by its maximum (two memories experienced once, together): 1 for such
             a pair, 0 for chance. "none": all 1.
 
     Returns:
         The factors. If every memory was experienced once, they are exactly 1.
     """
-    ones = np.ones(len(meetings), np.float32)
+    ones = np.ones(len(co_occurrences), np.float32)
     most = steps / (2 * window)
-    if scale == "none" or most <= 1:  # the stream is too short to tell meetings from chance
+    if scale == "none" or most <= 1:  # the stream is too short to tell co-occurrences from chance
         return ones
-    lift = meetings / np.maximum(expected_meetings(one, other, steps, window), 1e-12)
+    lift = co_occurrences / np.maximum(expected_co_occurrences(one, other, steps, window), 1e-12)
     weights = 1 - 1 / lift if scale == "difference" else np.log(lift) / np.log(most)
     return np.where((one == 1) & (other == 1), ones, np.clip(weights, 0, 1)).astype(np.float32)
 
 
 def above_chance(
-    meetings: Float32, one: Float32, other: Float32, steps: float, window: int, scale: Familiarity
+    co_occurrences: Float32, one: Float32, other: Float32, steps: float, window: int, scale: Familiarity
 ) -> Float32:
     """Like ``unfamiliarity``, but at least ``MET`` on scales other than "none", so that each pair stays linked."""
     if scale == "none":
-        return np.ones(len(meetings), np.float32)
-    above: Float32 = np.maximum(unfamiliarity(meetings, one, other, steps, window, scale), MET)
+        return np.ones(len(co_occurrences), np.float32)
+    above: Float32 = np.maximum(unfamiliarity(co_occurrences, one, other, steps, window, scale), MET)
     return above
 
 
@@ -153,7 +153,7 @@ def weigh(associations: Associations, experience: Experience, window: int, famil
         raise InvalidInput(f"Got familiarity={familiarity!r}.", "'none', 'log' or 'difference'", "Use 'log' or none.")
     counts = running_counts(experience, len(associations.indptr) - 1)
     one, other = counts[associations.anchors()], counts[associations.indices]
-    above = above_chance(associations.meetings, one, other, float(counts.sum()), window, familiarity)
+    above = above_chance(associations.co_occurrences, one, other, float(counts.sum()), window, familiarity)
     salience = associations.salience * above
     if not salience.any():
         raise InvalidInput("Every association has the weight 0.", "some above 0", "Check the salience.")

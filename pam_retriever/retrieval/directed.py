@@ -1,8 +1,8 @@
 """The part of an association in one direction: after, or before.
 
 The predictor is trained on pairs in both orders. The part in one direction follows from links: p(memory, after | cue) =
-p(memory | cue) p(after | cue, memory). The second factor is the smoothed share of co-occurrences ("meetings") in this
-direction. It counts meetings of the cue, or of memories that look like it. Without a meeting the share does not change.
+p(memory | cue) p(after | cue, memory). The second factor is the smoothed share of co-occurrences in this
+direction. It counts co-occurrences of the cue, or of memories that look like it. Without any the share does not change.
 Models that predict the direction of any pair were worse: benchmarks/notes/direction.md.
 """
 
@@ -20,7 +20,7 @@ from pam_retriever.retrieval.cues import Cues, look_alikes
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
-UNDECIDED = 0.001  # pseudo-count of meetings, half in each direction; a meeting at distance 1 counts 1
+UNDECIDED = 0.001  # pseudo-count of co-occurrences, half in each direction; a co-occurrence at distance 1 counts 1
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class DirectedShares:
     """For pairs of a query and a memory, the part of their links that lies in a direction.
 
     Attributes:
-        keys: (E,) the pairs with meetings, as rising numbers; None without a direction.
+        keys: (E,) the pairs with co-occurrences, as rising numbers; None without a direction.
         width: the factor of the query in these numbers.
-        factor: (E,) from 0 (all meetings in the other direction) to 1 (at least half in this one).
-        met: (E,) the strength of the meetings in this direction.
+        factor: (E,) from 0 (all co-occurrences in the other direction) to 1 (at least half in this one).
+        met: (E,) the strength of the co-occurrences in this direction.
     """
 
     keys: Int64 | None

@@ -74,10 +74,10 @@ def with_times(hits: Hits, times: Sequence[tuple[NamedTime, ...]]) -> Hits:
 def _evidence(view: View, cue: Int64, ends: list[int], paths: list[list[int]]) -> Proofs:
     """For each hit, returns where the two ends of each step of its path were experienced together."""
     trajectories, window, direction = view.database.trajectories, view.window, view.links.direction
-    direct = trajectories.meetings(cue, window)
+    direct = trajectories.evidence(cue, window)
     # one look-up per memory on any path
     onward = {
-        row: trajectories.meetings(np.array([row]), window) for row in sorted({r for path in paths for r in path})
+        row: trajectories.evidence(np.array([row]), window) for row in sorted({r for path in paths for r in path})
     }
     proofs = []
     for end, path in zip(ends, paths, strict=True):
@@ -85,10 +85,10 @@ def _evidence(view: View, cue: Int64, ends: list[int], paths: list[list[int]]) -
         targets = [*path, end]
         proofs.append(
             tuple(
-                replace(meeting, hop=hop)
-                for hop, (meetings, target) in enumerate(zip(steps, targets, strict=True), start=1)
-                for meeting in meetings.get(target, ())
-                if direction is None or (meeting.offset > 0) == (direction == "after")
+                replace(one, hop=hop)
+                for hop, (evidence, target) in enumerate(zip(steps, targets, strict=True), start=1)
+                for one in evidence.get(target, ())
+                if direction is None or (one.offset > 0) == (direction == "after")
             )
         )
     return proofs

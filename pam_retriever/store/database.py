@@ -142,7 +142,7 @@ class Trajectories(Protocol):
     def groups(self, group_by: str, order_by: str | None) -> list[Grouped]:
         """Returns (row, id, group, kind of order, order) of each memory whose metadata have ``group_by``, in order."""
 
-    def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
+    def evidence(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
         """Returns hit row -> the trajectories in which it occurs with one of ``cues``, nearest first."""
 
     def end(self, id: str) -> TrajectoryEnd | None:

@@ -34,12 +34,12 @@ def to_records(numbers: Sequence[int], named: Mapping[int, str], steps: Iterable
     return records
 
 
-def to_meetings(found: Iterable[tuple[int, str, str, int, int]]) -> dict[int, list[Evidence]]:
+def to_evidence(found: Iterable[tuple[int, str, str, int, int]]) -> dict[int, list[Evidence]]:
     """Returns hit row -> its evidence, from rows of hit row, trajectory, cue, and the positions of cue and hit."""
-    meetings: dict[int, list[Evidence]] = {}
+    evidence: dict[int, list[Evidence]] = {}
     for row, trajectory, cue, cue_at, hit_at in found:
-        meetings.setdefault(row, []).append(Evidence(trajectory, cue, cue_at, hit_at, hit_at - cue_at))
-    return meetings
+        evidence.setdefault(row, []).append(Evidence(trajectory, cue, cue_at, hit_at, hit_at - cue_at))
+    return evidence
 
 
 def to_steps(found: Sequence[Sequence[Any]]) -> Steps:

@@ -12,7 +12,7 @@ from pam_retriever.filters.conditions import key_path
 from pam_retriever.filters.stored import to_json
 from pam_retriever.store.connection import Connection
 from pam_retriever.store.database import Grouped, Step, Steps, TrajectoryEnd
-from pam_retriever.store.listing import Listed, to_meetings, to_records, to_steps
+from pam_retriever.store.listing import Listed, to_evidence, to_records, to_steps
 from pam_retriever.types import Evidence, Int64, Times, TrajectoryRecord
 
 MAX_PATH = 30  # SQLite joins 64 tables
@@ -192,7 +192,7 @@ class SQLiteTrajectories:
     def groups(self, group_by: str, order_by: str | None) -> list[Grouped]:
         return self._fetch(*groups_query(group_by, order_by))
 
-    def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
+    def evidence(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
         found = self._fetch(
             "SELECT b.row, t.id, m.id, a.position, b.position FROM steps AS a "
             "JOIN steps AS b ON b.trajectory = a.trajectory "
@@ -202,7 +202,7 @@ class SQLiteTrajectories:
             "ORDER BY abs(b.position - a.position), t.trajectory, a.position",
             [window, window, json.dumps(cues.tolist())],
         )
-        return to_meetings(found)
+        return to_evidence(found)
 
 
 def groups_query(group_by: str, order_by: str | None) -> tuple[str, list[str]]:

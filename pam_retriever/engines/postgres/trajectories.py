@@ -11,7 +11,7 @@ from pam_retriever.engines.postgres.connection import Connections
 from pam_retriever.engines.postgres.memories import PostgresMemories, check_contents
 from pam_retriever.engines.words import grouped
 from pam_retriever.store.database import Grouped, Step, Steps, TrajectoryEnd
-from pam_retriever.store.listing import Listed, to_meetings, to_records, to_steps
+from pam_retriever.store.listing import Listed, to_evidence, to_records, to_steps
 from pam_retriever.types import Evidence, Int64, Times, TrajectoryRecord
 
 STEPS = "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps"
@@ -184,7 +184,7 @@ class PostgresTrajectories:
     def groups(self, group_by: str, order_by: str | None) -> list[Grouped]:
         return grouped(self._memories.metadatas(group_by), group_by, order_by)
 
-    def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
+    def evidence(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
         found = self._database.fetch(
             "SELECT b.row, t.id, m.id, a.position, b.position FROM steps AS a "
             "JOIN steps AS b ON b.trajectory = a.trajectory "
@@ -193,7 +193,7 @@ class PostgresTrajectories:
             "WHERE a.row = ANY(%s::bigint[]) ORDER BY abs(b.position - a.position), t.trajectory, a.position",
             [window, window, cues.tolist()],
         )
-        return to_meetings(found)
+        return to_evidence(found)
 
 
 def _times(found: list[tuple[float | None]]) -> Times:

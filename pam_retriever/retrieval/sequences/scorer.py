@@ -108,7 +108,7 @@ def _explained(view: View, evidence_of_some: QuestionEvidence, hits: list[Hits])
     for at, of_one in enumerate(hits):
         last = int(evidence_of_some.steps.rows[at, 0])
         rows = view.database.memories.rows_of(of_one.ids)
-        meetings = view.database.trajectories.meetings(np.array([last]), 1) if last >= 0 else {}
+        evidence = view.database.trajectories.evidence(np.array([last]), 1) if last >= 0 else {}
         mine = np.flatnonzero(query == at)
         mine = mine[np.argsort(-times[mine], kind="stable")]
         came = [(names[row[one]][0], round(float(times[one]))) for one in mine.tolist()]
@@ -116,7 +116,7 @@ def _explained(view: View, evidence_of_some: QuestionEvidence, hits: list[Hits])
             Hits(
                 replace(
                     hit,
-                    evidence=tuple(one for one in meetings.get(rows[hit.id], ()) if one.offset == 1),
+                    evidence=tuple(one for one in evidence.get(rows[hit.id], ()) if one.offset == 1),
                     others=tuple(one for one in came if one[0] != hit.id)[:OTHERS],
                 )
                 for hit in of_one
