@@ -75,7 +75,9 @@ class Associations:
         memories = len(self.indptr) - 1
         kept = np.isin(self.anchors() * memories + self.indices, others.anchors() * memories + others.indices)
         indptr = np.concatenate([[0], np.cumsum(kept)])[self.indptr]
-        return Associations(indptr, self.indices[kept], self.weights[kept], self.meetings[kept], self.salience[kept])
+        return Associations(
+            indptr, self.indices[kept], self.weights[kept], self.co_occurrences[kept], self.salience[kept]
+        )
 
     def anchors(self) -> Int64:
         """Returns the memory (E,) of which each entry of ``indices`` is an associate."""
