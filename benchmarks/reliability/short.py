@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.reliability import faults, flips, kills, operations
+from benchmarks.reliability import faults, flips, kills, operations, shared_kills
 from benchmarks.reliability import fuzz as fuzzing
 from benchmarks.reliability.threads import Soak
 from benchmarks.report import no_arguments
@@ -25,6 +25,10 @@ OPERATIONS = 600  # per backend
 
 def kill(folder: Path) -> list[str]:
     return kills.run(12, seed=7, folder=folder)[1]
+
+
+def share(folder: Path) -> list[str]:
+    return shared_kills.run(12, seed=7, folder=folder)[1]
 
 
 def fail_writes(folder: Path) -> list[str]:
@@ -63,8 +67,8 @@ def fuzz(folder: Path) -> list[str]:
     return failures
 
 
-# kills and flips fork, which torch allows only before the first fit of this process
-CHECKS: list[Callable[[Path], list[str]]] = [kill, flip, fail_writes, operate, soak, fuzz]
+# kill, share and flip fork, which torch allows only before the first fit of this process
+CHECKS: list[Callable[[Path], list[str]]] = [kill, share, flip, fail_writes, operate, soak, fuzz]
 
 
 def main() -> None:
