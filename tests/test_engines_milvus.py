@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -233,10 +234,12 @@ def test_one_process_writes_at_a_time(planted, server, monkeypatch):
                 refused.append(error)
 
         monkeypatch.setattr(calls, "LEASE", 0.3)
-        monkeypatch.setattr(calls.time, "time", lambda: 0.0)  # the lease never expires
         thread = threading.Thread(target=add)
         thread.start()
-        thread.join()
+        while thread.is_alive():  # the lease never expires
+            held = first._store.database.calls
+            held._write(replace(held._read(), since=time.time()))
+            time.sleep(0.05)
         monkeypatch.undo()
         assert "another process" in str(refused[0])
     second.add(planted.vectors[:1], ["x"])
@@ -245,6 +248,11 @@ def test_one_process_writes_at_a_time(planted, server, monkeypatch):
     first._store.database.calls._take_over()  # takes the lease but does not renew it, like a stopped process
     second.add(planted.vectors[:1], ["y"])
     assert len(first) == 202
+    first._store.database.calls._take_over()
+    now = time.time()
+    monkeypatch.setattr(calls.time, "time", lambda: now - 3_600)  # then the clock is set back by an hour
+    second.add(planted.vectors[:1], ["z"])
+    assert len(first) == 203
     first.close()
     second.close()
 

@@ -465,6 +465,17 @@ def test_reading_refreshes_the_ttl_if_configured():
     assert len(store.tenant("ann")) == 2
 
 
+def test_a_refresh_while_the_clock_is_set_back_shortens_no_ttl():
+    now = [1_700_000_000_000_000]
+    store = new(ttl={"default_ttl": 10, "refresh_on_read": True})
+    store._items.clock = lambda: now[0]
+    store.put(("ann",), "one", {"text": "wet"})
+    now[0] -= 60 * MINUTE
+    assert store.get(("ann",), "one") is not None
+    now[0] += 61 * MINUTE  # the clock is right again, a minute later
+    assert store.sweep_ttl() == 0
+
+
 def test_expired_items_are_seen_until_the_sweep_unless_they_are_omitted():
     store = new()
     store.put(("ann",), "one", {"text": "wet"}, ttl=0)

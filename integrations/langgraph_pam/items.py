@@ -207,10 +207,10 @@ class Items:
     # ---- writing
 
     def refresh(self, ids: Sequence[int]) -> None:
-        """Restarts the time to live of items."""
+        """Restarts the time to live of items. It never becomes shorter, even if the clock is set back meanwhile."""
         with self._transaction():
             self._db.execute(
-                f"UPDATE items SET expires = ? + CAST(ttl * {MINUTE} AS INTEGER) "  # noqa: S608
+                f"UPDATE items SET expires = MAX(expires, ? + CAST(ttl * {MINUTE} AS INTEGER)) "  # noqa: S608
                 "WHERE ttl IS NOT NULL AND id IN (SELECT value FROM json_each(?))",
                 (self.clock(), json.dumps(list(ids))),
             )

@@ -101,15 +101,17 @@ class Calls:
 
     def _take_over(self) -> MilvusState:
         """Returns the state with this process as writer; ``since`` is set if the previous call did not finish."""
-        until = time.monotonic() + LEASE
+        first, until = self._read(), time.monotonic() + LEASE
         while True:
-            state = self._read()
-            dead = bool(state.writer) and time.time() - state.since > LEASE
+            late, state = time.monotonic() > until, self._read()
+            # if the clock was set back, the call of a dead writer began in the future
+            unchanged = (state.writer, state.since) == (first.writer, first.since)
+            dead = bool(state.writer) and (time.time() - state.since > LEASE or (late and unchanged))
             if not state.writer or dead:
                 self._write(replace(state, writer=self._me, since=time.time()))
                 if self._read().writer == self._me:
                     return replace(state, writer=self._me, since=state.since)
-            if time.monotonic() > until:
+            if late:
                 raise IndexLocked(f"{self.location} is written to by another process.", "one writer", "Call again.")
             time.sleep(PAUSE)
 
