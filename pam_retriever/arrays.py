@@ -16,7 +16,7 @@ SPARE = 8  # a growing array reserves an eighth more room than it needs
 
 def concatenated(start: Int64, count: Int64) -> Int64:
     """Returns the concatenation of the ranges ``start[i] : start[i] + count[i]``, as one array of positions."""
-    positions: Int64 = np.arange(count.sum()) + np.repeat(start - np.cumsum(count) + count, count)
+    positions: Int64 = np.arange(count.sum()) + (start - count.cumsum() + count).repeat(count)
     return positions
 
 

@@ -7,6 +7,7 @@ new steps only, and a frequent memory needs no quadratic table.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -172,7 +173,7 @@ class CooccurrenceGraph:
     def experienced(self, rows: Int64) -> Bools:
         """Returns whether each of ``rows`` (any shape) is in some trajectory."""
         known = (rows >= 0) & (rows < len(self._times))
-        return known & (self._times[np.where(known, rows, 0)] > 0) if len(self._times) else known
+        return known & (self._times.take(rows, mode="clip") > 0) if len(self._times) else known
 
     def of(
         self, rows: Int64, window: int, familiarity: Familiarity = "none", weights: LinkWeights | None = None
@@ -278,26 +279,26 @@ class CooccurrenceGraph:
     ) -> tuple[Int64, Int64, Int64, tuple[Float32, Float32]]:
         """Returns all co-occurrences in the window of steps ``at``: owner, linked memory, offset, both saliences."""
         neighbour = self._around(at, window)  # (occurrences, 2 tau)
-        inside = neighbour >= 0
+        rows = self._rows[neighbour]
         offset = self._position[neighbour] - self._position[at][:, None]
         met = (
-            inside
+            (neighbour >= 0)
             & (self._trajectory[neighbour] == self._trajectory[at][:, None])
             & (np.abs(offset) <= window)
-            & (self._rows[neighbour] >= 0)
-            & (self._rows[neighbour] != self._rows[at][:, None])
+            & (rows >= 0)
+            & (rows != self._rows[at][:, None])
         )
         if direction is not None:
             met &= offset > 0 if direction == "after" else offset < 0
-        step, other = np.nonzero(met)[0], neighbour[met]
+        step, other = met.nonzero()[0], neighbour[met]
         salience = self._salience[at[step]], self._salience[other]
-        return owner[step], self._rows[other], offset[met], salience
+        return owner[step], rows[met], offset[met], salience
 
     def _around(self, at: Int64, window: int) -> Int64:
         """Returns the steps before and after each (occurrences, 2 tau), in the arrays or in its chain; -1 for none."""
         if self._chain is not None:
             return self._chain.around(at, window)
-        neighbour = at[:, None] + np.concatenate([np.arange(-window, 0), np.arange(1, window + 1)])
+        neighbour = at[:, None] + _offsets(window)
         return np.where((neighbour >= 0) & (neighbour < len(self._rows)), neighbour, -1)
 
     def _empty(self, positions: Bools) -> None:
@@ -322,17 +323,24 @@ class CooccurrenceGraph:
         for ordered, order in ((self._sorted, self._order), (self._tail_sorted, self._tail_order)):
             if owners and not len(ordered):  # mostly there is no tail
                 break
-            start = np.searchsorted(ordered, rows, side="left")
-            count = np.searchsorted(ordered, rows, side="right") - start
-            owners.append(np.repeat(np.arange(len(rows)), count))
+            start = ordered.searchsorted(rows, side="left")  # NumPy's functions take longer than methods of arrays
+            count = ordered.searchsorted(rows, side="right") - start
+            owners.append(np.arange(len(rows)).repeat(count))
             positions.append(order[concatenated(start, count)])
         owner, at = (each[0] if len(each) == 1 else np.concatenate(each) for each in (owners, positions))
-        known = (self._rows[at] == rows[owner]) & (rows[owner] >= 0)  # a row may be removed after the sort
+        wanted = rows[owner]
+        known = (self._rows[at] == wanted) & (wanted >= 0)  # a row may be removed after the sort
         owner, at = owner[known], at[known]
         if self._chain is None and len(owners) == 1:
             return owner, at  # in order already
         order = np.lexsort((owner,) if self._chain is None else (self._position[at], self._trajectory[at], owner))
         return owner[order], at[order]
+
+
+@cache
+def _offsets(window: int) -> Int64:
+    """Returns -window to window without 0."""
+    return np.concatenate([np.arange(-window, 0), np.arange(1, window + 1)])
 
 
 def _salience(salience: Float32 | None, rows: Int64) -> Float32:

@@ -55,10 +55,10 @@ class DirectedShares:
         seed, linked, this, whole = view.links.sides(row, view.window)
         width = int(linked.max(initial=0)) + 1
         pairs, times = query[seed] * width + linked, mass[seed]
-        order = np.argsort(pairs, kind="stable")  # np.unique takes longer
+        order = pairs.argsort(kind="stable")  # np.unique takes longer
         pairs, times = pairs[order], times[order]
         first = firsts(pairs)
-        keys, position = pairs[first], np.cumsum(first) - 1
+        keys, position = pairs[first], first.cumsum() - 1
         this, whole = (np.bincount(position, times * met[order], len(keys)).astype(np.float32) for met in (this, whole))
         part = (this + UNDECIDED / 2) / (whole + UNDECIDED)
         return cls(keys, width, np.minimum(2 * part, 1).astype(np.float32), this)
@@ -68,7 +68,7 @@ class DirectedShares:
         if self.keys is None or not len(self.keys):
             return value
         key = query * self.width + row
-        position = np.minimum(np.searchsorted(self.keys, key), len(self.keys) - 1)
+        position = np.minimum(self.keys.searchsorted(key), len(self.keys) - 1)
         known = (self.keys[position] == key) & (row < self.width) & (value > 0)
         left: Float32 = np.where(known, value * self.factor[position], value)
         return left
@@ -87,16 +87,16 @@ class DirectedShares:
 
 def _seeds(view: View, cues: Cues, sure: Float32) -> Links:
     """Returns query, row and mass of the memories whose links count for each query: the cue and its look-alikes."""
-    query = np.repeat(np.arange(len(cues)), [len(rows) for rows in cues.rows])
+    query = np.arange(len(cues)).repeat([len(rows) for rows in cues.rows])
     row, mass = np.concatenate(cues.rows), np.concatenate(cues.weights) * sure[query]
-    asking = np.flatnonzero(sure < 1 - LEAST)
+    asking = (sure < 1 - LEAST).nonzero()[0]
     if len(asking):
         alike, others = look_alikes(cues, asking, view, cues.among)
         usable = (others > 0) & view.links.experienced(alike)
-        usable &= np.cumsum(usable, axis=1) <= LOOK_ALIKES
+        usable &= usable.cumsum(axis=1) <= LOOK_ALIKES
         others = np.where(usable, others, 0)
         others *= (1 - sure[asking][:, None]) / np.maximum(others.sum(axis=1, keepdims=True), 1e-30)
-        at, position = np.nonzero(others > LEAST)
+        at, position = (others > LEAST).nonzero()
         query, row = np.concatenate([query, asking[at]]), np.concatenate([row, alike[at, position]])
         mass = np.concatenate([mass, others[at, position]])
     there = mass > LEAST
