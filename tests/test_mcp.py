@@ -337,6 +337,8 @@ async def test_the_command_over_stdio_and_a_kill_in_the_middle(tmp_path):
                 acknowledged.append(answer["id"])
             found = await ask(client, "recall", question="slippery steps", k=1)
             assert found["memories"][0]["id"] in acknowledged
+            assert len((await ask(client, "recall", question="stairs", when="since yesterday"))["memories"]) == 3
+            assert not (await ask(client, "recall", question="stairs", when="2020"))["memories"]
             (process,) = children(os.getpid(), "mcp")
             os.kill(process, signal.SIGKILL)
             with pytest.raises(MCPError):

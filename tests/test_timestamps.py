@@ -543,3 +543,16 @@ def test_the_mcp_tool_filters_by_words_of_time():
     index.add(texts=["we met in town", "we met at sea"], timestamps=days, ids=["a", "b"])
     found = Tools(Folder(), "today").recall("Where did we meet?", when="July 2023")
     assert [memory.id for memory in found.memories] == ["b"]
+
+
+def test_update_changes_a_time_in_memory_and_in_engines(anywhere):
+    index = anywhere(8)
+    index.add(
+        np.eye(3, 8), ["a", "b", "c"], ["we met", "x", "y"], timestamps=[date(2023, 5, 8), date(2023, 6, 8), None]
+    )
+    index.update("a", timestamp=date(2021, 2, 3))
+    assert index.recall(when="May 2023").ids == []
+    assert index.recall(when="2021").ids == ["a"]
+    index.update("a", timestamp=None)
+    assert index.recall(when="2021").ids == []
+    assert index.recall(when="2023").ids == ["b"]
