@@ -308,14 +308,14 @@ class Store(ABC):
     # ---- results of ``fit``
 
     @property
-    def learnt_to(self) -> int:
+    def last_trained(self) -> int:
         """The highest number of a trajectory that the predictor has learnt; 0 for none."""
         model = read_model(self.database.settings)
         return 0 if model is None else int(model.get("learnt_to", 0))
 
     def learned_steps(self, from_scratch: bool = False) -> LearnedSteps:
         """The stored steps that the predictor has learnt, and the new steps."""
-        return read_learned_steps(self.database, 0 if from_scratch else self.learnt_to)
+        return read_learned_steps(self.database, 0 if from_scratch else self.last_trained)
 
     def predictor_to_continue(self, recipe: Mapping[str, object], window: int) -> PredictorWeights | None:
         """Returns the predictor if a training with these settings may continue from it; else None."""

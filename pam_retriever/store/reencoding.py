@@ -116,7 +116,7 @@ def encode_anew(store: Store, lock: ReadWriteLock, new: NewSpace, progress: bool
     """
     with lock.shared():
         _check_observed(store)
-        begun = store.begin_rebuild(store.learnt_to)
+        begun = store.begin_rebuild(store.last_trained)
     try:
         rows = begun.rows
         vectors = np.empty((len(rows), store.dim), np.float32)

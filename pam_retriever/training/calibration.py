@@ -178,9 +178,9 @@ def draw(
     # each sampled memory that is no associate represents several
     others = np.maximum(len(rows) - happened.sum(axis=1, keepdims=True) - 1, 1)
     times = np.where(happened, 1, np.maximum((known.total - len(rows)) / others + 1, 1)).astype(np.float32)
-    place = np.searchsorted(rows, cues)
-    inside = np.flatnonzero(np.take(rows, place, mode="clip") == cues)
-    times[inside, place[inside]] = 0  # a cue is not an answer to itself
+    position = np.searchsorted(rows, cues)
+    inside = np.flatnonzero(np.take(rows, position, mode="clip") == cues)
+    times[inside, position[inside]] = 0  # a cue is not an answer to itself
     alike, similar = _by_similarity(known, cues, rows, targets)
     return Sample(x, label, times, alike, similar, cues, rows)
 
@@ -204,15 +204,15 @@ def _by_similarity(known: Memories, cues: Int64, rows: Int64, targets: Bools) ->
     each = (mass / np.maximum(counts, 1e-30)).astype(np.float32)
     seeds = (each * passing).astype(np.float32)
     each /= np.maximum(mass.sum(axis=1, keepdims=True), 1e-30)
-    query, place = np.nonzero(each > LEAST)
-    similar = _gathered(query, near[query, place], each[query, place], cues, rows)
+    query, position = np.nonzero(each > LEAST)
+    similar = _gathered(query, near[query, position], each[query, position], cues, rows)
     return _step(known.links, near, seeds, cues, rows), similar
 
 
 def _step(links: Associations, seeds: Int64, mass: Float32, cues: Int64, rows: Int64) -> Float32:
     """Returns the mass (Q, N) at ``rows`` (N,) one step along the links from the ``seeds`` (Q, n) of each cue."""
-    query, place = np.nonzero(mass)
-    reached = walk(links.of, (query, seeds[query, place], mass[query, place]))
+    query, position = np.nonzero(mass)
+    reached = walk(links.of, (query, seeds[query, position], mass[query, position]))
     return _gathered(*reached, cues, rows)
 
 
@@ -282,10 +282,10 @@ def leading(values: Float32, times: Float32, count: int) -> tuple[Int64, Float32
     few = min(count, values.shape[1])
     best = np.argpartition(-values, few - 1, axis=1)[:, :few]
     order = np.argsort(-np.take_along_axis(values, best, axis=1), axis=1)
-    places = np.take_along_axis(best, order, axis=1)
-    stands_for = np.take_along_axis(times, places, axis=1)
+    positions = np.take_along_axis(best, order, axis=1)
+    stands_for = np.take_along_axis(times, positions, axis=1)
     before = np.cumsum(stands_for, axis=1) - stands_for
-    return places, np.clip(count - before, 0, stands_for)
+    return positions, np.clip(count - before, 0, stands_for)
 
 
 def interpolate(parts: Float32, often: Float32, prior: Float32 | None = None, steps: int = 50) -> Float32:

@@ -28,14 +28,14 @@ class TrainingSet:
     Attributes:
         vectors: (M, dim) the vectors of all memories.
         rows: (n,) sorted, of the stored memories, which come first.
-        places: positions of the memories by id.
+        positions: positions of the memories by id.
         experience: the steps, as positions of memories.
         fresh: (S,) mask of new steps.
     """
 
     vectors: Float32
     rows: Int64
-    places: dict[str, int]
+    positions: dict[str, int]
     experience: Experience
     fresh: Bools
 
@@ -62,26 +62,26 @@ def gather(
     """
     known = check_known(database, episodes)
     stored, vectors = database.memories.all_vectors(dim)
-    place = {id: int(at) for id, at in zip(known, np.searchsorted(stored, list(known.values())), strict=True)}
+    positions = {id: int(at) for id, at in zip(known, np.searchsorted(stored, list(known.values())), strict=True)}
     rows, trajectory, position, salience = database.trajectories.experienced(
         without=[episode.id for episode in episodes]
     )
     parts = [(np.searchsorted(stored, rows), trajectory, position, salience)]
     for episode in episodes:
         for id in episode.ids:
-            place.setdefault(id, len(vectors) + len(place) - len(known))
-    together = np.concatenate([vectors, np.empty((len(place) - len(known), dim), np.float32)])
+            positions.setdefault(id, len(vectors) + len(positions) - len(known))
+    together = np.concatenate([vectors, np.empty((len(positions) - len(known), dim), np.float32)])
     free = max(int(trajectory.max(initial=learned_steps.number)), *numbers.values(), 0) + 1
     for at, episode in enumerate(episodes):
         number = numbers.get(episode.id, free + at)
-        states = np.array([place[id] for id in episode.ids], np.int64)
+        states = np.array([positions[id] for id in episode.ids], np.int64)
         if episode.vectors is not None:
             together[states] = episode.vectors
         salience = np.array(episode.salience or np.ones(len(states)), np.float32)
         parts.append((states, np.full(len(states), number), np.arange(len(states)), salience))
     states, trajectory, position, salience = (np.concatenate(column) for column in zip(*parts, strict=True))
     steps = Experience(states, trajectory, position, salience)
-    return TrainingSet(together, stored, place, steps, learned_steps.fresh(trajectory, position))
+    return TrainingSet(together, stored, positions, steps, learned_steps.fresh(trajectory, position))
 
 
 def read_groups(database: Database, group_by: str, order_by: Sequence[str] = ()) -> list[Episode]:

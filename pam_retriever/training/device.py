@@ -17,22 +17,22 @@ def choose_device(device: str) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        place = torch.device(device)
-        torch.empty(0, device=place)
+        chosen = torch.device(device)
+        torch.empty(0, device=chosen)
     except (RuntimeError, AssertionError) as error:  # torch raises either
         raise InvalidInput(
             f"Got device={device!r}, which cannot be used here ({str(error).splitlines()[0]}).",
             "'auto', 'cpu' or a CUDA device of this machine",
             "Use 'auto'.",
         ) from error
-    return place
+    return chosen
 
 
-def uses_bfloat16(config: FitConfig, place: torch.device) -> bool:
+def uses_bfloat16(config: FitConfig, device: torch.device) -> bool:
     """Returns whether to train in bfloat16 on a device."""
     if config.precision != "auto":
         return config.precision == "bfloat16"
-    if place.type == "cuda":
+    if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported())
     # without AMX tiles a CPU multiplies float32 faster (docs/how/training.md)
     return bool(torch.cpu._is_amx_tile_supported())

@@ -83,9 +83,9 @@ class EmbeddingTable:
         context = units + F.embedding_bag(others, torch.from_numpy(units), first, mode="sum").numpy()
         self.values[rows[new]] = unit(context[new])
 
-    def ask(self, rows: Int64, settled: Bools, place: torch.device) -> Tensor:
+    def ask(self, rows: Int64, settled: Bools, device: torch.device) -> Tensor:
         """Returns the embeddings (B, code) of distinct ``rows``; ``learn`` changes those that are not ``settled``."""
-        codes = torch.from_numpy(self.values[rows]).to(place).requires_grad_()
+        codes = torch.from_numpy(self.values[rows]).to(device).requires_grad_()
         self._looked_up = rows, codes, ~settled
         return F.normalize(codes, dim=-1)
 

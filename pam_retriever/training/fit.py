@@ -36,7 +36,7 @@ class _Prepared:
     start: Start | None
     embeddings: EmbeddingTable | None
     found: Callable[[Float32], EpisodeEmbeddings]
-    learnt_to: int
+    last_trained: int
 
 
 # independent of the caller's inference mode, and of a mode that an earlier interrupt left
@@ -67,7 +67,7 @@ def learn(
         checkpoint=source.checkpoint,
     ).run()
     predictor = trained.predictor.weights()
-    learnt = TrainedModel(
+    trained_model = TrainedModel(
         predictor,
         made.found(trained.embeddings),
         trained.report.calibration,
@@ -77,7 +77,7 @@ def learn(
         new_experience.learned_steps.ends,
         new_experience.forgotten,
     )
-    switch_over(store, lock, learnt, new_experience.episodes, made.learnt_to)
+    switch_over(store, lock, trained_model, new_experience.episodes, made.last_trained)
     if source.checkpoint is not None:
         source.checkpoint.unlink(missing_ok=True)
     return trained.report
@@ -105,7 +105,7 @@ def _in_memory(
         InMemoryShards(training_set.vectors, training_set.experience, seed, None if start is None else fresh),
         start,
         table,
-        lambda found: EpisodeEmbeddings(training_set.rows, found, training_set.places),
+        lambda found: EpisodeEmbeddings(training_set.rows, found, training_set.positions),
         new_experience.last_number,
     )
 
@@ -147,18 +147,18 @@ def _start(store: Store, config: FitConfig, window: int) -> Start | None:
 
 
 def switch_over(
-    store: Store, lock: ReadWriteLock, learnt: TrainedModel, episodes: list[Episode], learnt_to: int
+    store: Store, lock: ReadWriteLock, trained_model: TrainedModel, episodes: list[Episode], last_trained: int
 ) -> None:
     """Commits the new weights to the store. The store answers queries meanwhile, except at the end."""
     with lock.shared():
-        rebuild = store.begin_rebuild(learnt_to)
+        rebuild = store.begin_rebuild(last_trained)
     try:
         if not first_process() and store.follows:
-            rebuild.help_prepare(learnt)  # the first process writes the result of all
+            rebuild.help_prepare(trained_model)  # the first process writes the result of all
             return
-        rebuild.prepare(learnt)
+        rebuild.prepare(trained_model)
         with lock.exclusive():
-            rebuild.commit(learnt, episodes)
+            rebuild.commit(trained_model, episodes)
             store.keep_within_capacity()
     finally:
         with lock.exclusive():

@@ -101,8 +101,8 @@ class Holdout:
     def _known(self, model: Predictor) -> Memories:
         vectors = self._shard.vectors
 
-        def keys(places: Int64) -> Float32:
-            return make_keys(vectors[places], predict(model, vectors[places]))
+        def keys(positions: Int64) -> Float32:
+            return make_keys(vectors[positions], predict(model, vectors[positions]))
 
         experienced = np.zeros(len(vectors), bool)
         experienced[self._shard.experience.states] = True

@@ -142,7 +142,7 @@ def nothing_new(
     if new_experience.episodes or new_experience.fresh or source.from_scratch or interrupted:
         return False
     with lock.shared():
-        return store.learnt_to > 0 and store.predictor_to_continue(config.to_stored(), window) is not None
+        return store.last_trained > 0 and store.predictor_to_continue(config.to_stored(), window) is not None
 
 
 def report_nothing(store: Store, lock: ReadWriteLock, config: FitConfig) -> FitReport:

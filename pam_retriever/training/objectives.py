@@ -120,9 +120,9 @@ class JointObjective:
         self._segments = _segments(experience, max(config.batch_size // 10, window), window)
         self._fresh = np.ones(len(self._segments), bool) if fresh is None else _any_within(fresh, self._segments)
         lengths = self._segments[:, 1] - self._segments[:, 0]
-        learnt = lengths[self._fresh].sum()
-        rehearsed = min(learnt, lengths[~self._fresh].sum())
-        self.steps = int(np.ceil((learnt + rehearsed) / config.batch_size))
+        new = lengths[self._fresh].sum()
+        rehearsed = min(new, lengths[~self._fresh].sum())
+        self.steps = int(np.ceil((new + rehearsed) / config.batch_size))
 
     def settle(self, fresh: Bools) -> None:
         """Fixes the codes of memories that are in none of the ``fresh`` steps (S,)."""
@@ -141,11 +141,11 @@ class JointObjective:
                 yield np.unique(np.concatenate([self._experience.states[start:stop] for start, stop in chosen]))
 
     def loss(self, model: Predictor | DistributedPredictor, states: Tensor, batch: Int64, temperature: float) -> Tensor:
-        place = states.device
+        device = states.device
         pairs = within(self.associations, batch, self._lookup)
 
         def tensor(array: Bools | Int64 | Float32) -> Tensor:
-            return torch.from_numpy(array).to(place)
+            return torch.from_numpy(array).to(device)
 
         seen = np.flatnonzero(~self.hidden[batch])  # (B,)
         own = np.flatnonzero(~self.targets_only[batch[seen]])  # (A,) the cues among them
@@ -163,7 +163,7 @@ class JointObjective:
         if self._codes is not None:
             coded = np.flatnonzero(~self.uncoded[batch])
             rows, columns, entry = _between(coded, coded, pairs, len(batch))
-            code = self._codes.ask(self._rows[batch[coded]], self.settled[batch[coded]], place)  # (C, code)
+            code = self._codes.ask(self._rows[batch[coded]], self.settled[batch[coded]], device)  # (C, code)
             salience = self.associations.salience[entry]
             logits = (code / self._codes.temperature) @ code.T
             loss = loss + multi_positive_info_nce(
@@ -185,8 +185,8 @@ def _between(cues: Int64, memories: Int64, pairs: tuple[Int64, Int64, Int64], co
     cue, memory = np.full((2, count), -1, np.int64)
     cue[cues], memory[memories] = np.arange(len(cues)), np.arange(len(memories))
     rows, columns, entry = pairs
-    kept = (cue[rows] >= 0) & (memory[columns] >= 0)
-    return cue[rows[kept]], memory[columns[kept]], entry[kept]
+    inside = (cue[rows] >= 0) & (memory[columns] >= 0)
+    return cue[rows[inside]], memory[columns[inside]], entry[inside]
 
 
 def _any_within(steps: Bools, segments: Int64) -> Bools:

@@ -68,10 +68,10 @@ class PopularityCap:
 
 def history_of(corpus: Corpus, lexicon: Lexicon, past: PastRequests, most: float = MOST_OF_ONE) -> History:
     """Returns past requests for the fit of a mixture; ``most`` is the most popularity that one writer may add."""
-    place = corpus.positions(past.rows)
+    position = corpus.positions(past.rows)
     order = np.argsort(past.request, kind="stable")
     starts = np.searchsorted(past.request[order], np.arange(len(past) + 1)).astype(np.int64)
-    uses = Uses(starts, place[order], past.weights[order])
+    uses = Uses(starts, position[order], past.weights[order])
     lengths = np.linalg.norm(past.vectors, axis=1, keepdims=True)
     vectors = (past.vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
     timed = len(past) > 1

@@ -21,7 +21,7 @@ RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)  # ridges, in units of the variance
 HARDEST, OTHERS = 32, 32  # candidates of a question in the fit, besides the used memories
 FEWEST = 20  # questions of a kind; with fewer the priors are used
 CALIBRATED = 20  # hits of a question that the calibration sees
-KEPT = (0.75, 1.0)  # tried fractions of the way from the start to the fit, which may overfit one period
+FRACTIONS = (0.75, 1.0)  # tried fractions of the way from the start to the fit, which may overfit one period
 STACKED = 1e-2  # ridge of the two numbers that stack the prior with recall without feedback
 Float64 = np.ndarray
 
@@ -89,11 +89,11 @@ class _FitSettings:
 
     stacked: bool
     ridge: float
-    kept: float
+    fraction: float
 
     def between(self, start: Float64, fitted: Float64) -> Float64:
         """Returns the weights (F,) after the step from the start towards the fitted ones."""
-        weights: Float64 = start + self.kept * (fitted - start)
+        weights: Float64 = start + self.fraction * (fitted - start)
         return weights
 
 
@@ -157,7 +157,12 @@ class _View:
         """
         choices, part = self.choices.take(questions), self.part[questions]
         starts = ([False] if self.plain is None else [False, True]) if stacked is None else [stacked]
-        ways = [_FitSettings(start, ridge, kept) for ridge in reversed(RIDGES) for kept in KEPT for start in starts]
+        ways = [
+            _FitSettings(start, ridge, fraction)
+            for ridge in reversed(RIDGES)
+            for fraction in FRACTIONS
+            for start in starts
+        ]
         losses, judged = np.zeros((len(ways), len(part))), np.zeros(len(part), bool)
         for within, held in _judged(part, self.timed):
             judged[held] = True
@@ -166,7 +171,7 @@ class _View:
                 prior = weights = self._start(known, start)
                 for at, way in enumerate(ways):  # from strong to weak ridges: each starts where the last one ended
                     if way.stacked == start:
-                        if way.kept == KEPT[0]:
+                        if way.fraction == FRACTIONS[0]:
                             weights = logit.fit(known, prior, way.ridge * self.scale, weights)
                         losses[at, held] = logit.log_loss(way.between(prior, weights), others)
         share = np.where(judged, choices.weight, 0) / choices.weight[judged].sum()
@@ -257,9 +262,11 @@ def sample(choices: Choices, weights: Float64, seed: int = 0) -> Choices:
     rest = np.bincount(question, ~(used | hard), len(choices.starts))
     stands_for = rest / np.maximum(np.bincount(question, drawn, len(choices.starts)), 1)
     offset = choices.offset + np.where(drawn, np.log(np.maximum(stands_for, 1))[question], 0).astype(np.float32)
-    kept = used | hard | drawn
-    starts = np.concatenate([[0], np.cumsum(np.bincount(question[kept], minlength=len(choices.starts)))[:-1]])
-    return Choices(choices.features[kept], starts.astype(np.int64), choices.target[kept], choices.weight, offset[kept])
+    chosen = used | hard | drawn
+    starts = np.concatenate([[0], np.cumsum(np.bincount(question[chosen], minlength=len(choices.starts)))[:-1]])
+    return Choices(
+        choices.features[chosen], starts.astype(np.int64), choices.target[chosen], choices.weight, offset[chosen]
+    )
 
 
 def _events(held_out: HeldOutQuestions, scores: Float32, questions: Int64) -> tuple[Float32, Int64, np.ndarray]:

@@ -109,10 +109,10 @@ class HeldOutQuestions:
         """Returns the same questions without doubtful candidates."""
         if self.doubtful is None:
             return self
-        kept, choices = ~self.doubtful, self.choices
-        starts = _starts(choices.question[kept], len(self))
-        few = Choices(choices.features[kept], starts, choices.target[kept], choices.weight, choices.offset[kept])
-        return HeldOutQuestions(few, self.row[kept], self.reached[kept], self.uses, self.part, self.natural)
+        chosen, choices = ~self.doubtful, self.choices
+        starts = _starts(choices.question[chosen], len(self))
+        few = Choices(choices.features[chosen], starts, choices.target[chosen], choices.weight, choices.offset[chosen])
+        return HeldOutQuestions(few, self.row[chosen], self.reached[chosen], self.uses, self.part, self.natural)
 
     def take(self, questions: Int64) -> HeldOutQuestions:
         """Returns the questions at these positions."""
@@ -268,16 +268,16 @@ def _ask_batch(
     whole = np.bincount(question, weight, len(cues))
     target = pools.add_up(question, row, (weight * counts / whole[question]).astype(np.float32))
     features = evidence.score(cues, pools)
-    kept = (pools.row != cues.rows[pools.cue]) & ~(first_uses.rows[pools.row] & (target == 0))
+    chosen = (pools.row != cues.rows[pools.cue]) & ~(first_uses.rows[pools.row] & (target == 0))
     doubtful = first_uses.absent[pools.row] & (target == 0)
-    starts = _starts(pools.cue[kept], len(cues))
+    starts = _starts(pools.cue[chosen], len(cues))
     share = np.bincount(pools.cue, target, len(cues)).astype(np.float32)
     target = (target / np.maximum(share, np.float32(1e-9))[pools.cue]).astype(np.float32)
-    choices = Choices(features[kept], starts, target[kept], share, np.zeros(int(kept.sum()), np.float32))
+    choices = Choices(features[chosen], starts, target[chosen], share, np.zeros(int(chosen.sum()), np.float32))
     uses = np.bincount(question, counts, len(cues))
     natural = np.full(len(cues), hidden is None)
     questions = HeldOutQuestions(
-        choices, pools.row[kept], reached[kept], uses, np.full(len(cues), part), natural, doubtful[kept]
+        choices, pools.row[chosen], reached[chosen], uses, np.full(len(cues), part), natural, doubtful[chosen]
     )
     return questions.take(np.flatnonzero(share > 0))
 

@@ -1,4 +1,4 @@
-"""Nearest neighbours among a few: their places and their weights."""
+"""Nearest neighbours among a few: their positions and their weights."""
 
 from __future__ import annotations
 

@@ -75,9 +75,9 @@ class PastUse:
 
     def _used(self, near: Int64, weights: Float32, pools: Pools) -> Float32:
         """Returns the use (P, columns) of each candidate by requests (Q, n), for weights (columns, Q, n) of these."""
-        place, rows, counts = self._log.uses.expand(near.reshape(-1))
-        values = weights.reshape(len(weights), -1)[:, place] * counts
-        return pools.add_up(place // near.shape[1], rows, values)
+        position, rows, counts = self._log.uses.expand(near.reshape(-1))
+        values = weights.reshape(len(weights), -1)[:, position] * counts
+        return pools.add_up(position // near.shape[1], rows, values)
 
     def _regression(self, cues: Cues) -> tuple[Int64, Float32]:
         near, likeness = self._near(cues)

@@ -11,7 +11,7 @@ import numpy as np
 from pam_retriever.types import Float32, Int64
 
 K1, B = 1.2, 0.75  # of BM25 (Robertson and Zaragoza 2009)
-MOST_KEPT = 1_000_000  # postings in the cache of scores per word
+MOST_CACHED = 1_000_000  # postings in the cache of scores per word
 
 
 class Field(Protocol):
@@ -44,7 +44,7 @@ class BM25:
         self._fields, self._b = tuple(fields), b
         self._version: object = None
         self._added: dict[str, tuple[Int64, Float32]] = {}
-        self._kept = 0
+        self._cached = 0
 
     def scores(self, words: Sequence[str]) -> Float32:
         """Returns scores (n,), at least 0. A repeated word of the question counts once."""
@@ -64,7 +64,7 @@ class BM25:
         mean = max(float(lengths.mean()), 1.0) if len(lengths) else 1.0
         self._norm: Float32 = (1 - self._b + self._b * lengths / mean).astype(np.float32)
         self._times = np.zeros(len(lengths), np.float32)  # weighted count of a word in each memory
-        self._added, self._kept, self._version = {}, 0, version
+        self._added, self._cached, self._version = {}, 0, version
 
     def _of(self, word: str) -> tuple[Int64, Float32]:
         """Returns the memories that hold a word in any field, and their scores for it."""
@@ -78,10 +78,10 @@ class BM25:
             self._times[rows] = 0
             idf = np.float32(np.log1p((len(self._norm) - len(rows) + 0.5) / (len(rows) + 0.5)))
             found = rows, (idf * count * (K1 + 1) / (count + K1 * self._norm[rows])).astype(np.float32)
-            if self._kept > MOST_KEPT:
-                self._added, self._kept = {}, 0
+            if self._cached > MOST_CACHED:
+                self._added, self._cached = {}, 0
             self._added[word] = found
-            self._kept += len(rows)
+            self._cached += len(rows)
         return found
 
 
