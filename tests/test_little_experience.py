@@ -43,13 +43,14 @@ def test_where_experience_says_nothing_new_a_new_cue_is_answered_by_similarity(g
     assert found(index, cues, relevant, 3) > before - 0.01
 
 
-def test_where_experience_carries_over_a_new_cue_profits_from_it():
+@pytest.mark.parametrize("trajectories", [40, 400])
+def test_where_experience_carries_over_a_new_cue_profits_from_it(trajectories):
     """Sets of four from four topics each: a new memory belongs with what those of its topic were met with."""
     random = np.random.default_rng(0)
     vectors = topics(random)
     index = filled(vectors)
     numbers = np.arange(TOPICS * SIZE).reshape(-1, 4, SIZE)  # (15, 4 topics, 4 of each)
-    for _ in range(40):
+    for _ in range(trajectories):  # of 400, each memory is in several
         kit = numbers[random.integers(len(numbers))]
         index.observe([str(one) for one in kit[np.arange(4), random.integers(3, size=4)]])
     cues = numbers[:, :, 3].ravel()  # never met

@@ -1,7 +1,8 @@
 """Calibrates recall for unseen cues by cross-validation, if the experience is too little to hold cues out of a fit.
 
 Each fold of the trajectories is treated as if it were new. Its memories that are in no other trajectory are the cues,
-and the links of the other trajectories are the evidence. Links of look-alikes get the weight with the best nDCG@10, but
+and the links of the other trajectories are the evidence. If hardly any memory is in one trajectory only, all memories
+are cues; a cue's own links are never evidence for it. Links of look-alikes get the weight with the best nDCG@10, but
 only if it is better than similarity alone by more than the standard error. So where experience says nothing about new
 cues, they are answered as before the fit. The predictor learnt all trajectories, so its channels cannot be tested; they
 get a fixed part of the weight of the links.
@@ -46,7 +47,9 @@ def cross_validated(
         window: tau.
         random: the generator for folds and samples.
     """
-    samples = list(_folds(known, experience, window, random))
+    samples = list(_folds(known, experience, window, random, new=True))
+    if _cues(samples) < FEWEST:
+        samples = list(_folds(known, experience, window, random, new=False)) or samples
     if not samples:
         return _with_links(LEAST)
     weight = _best_weight(samples)
@@ -57,19 +60,31 @@ def cross_validated(
     return replace(_with_links(weight), calibration=calibration)
 
 
-def _folds(known: Memories, experience: Experience, window: int, random: np.random.Generator) -> Iterator[Sample]:
-    """Yields the candidates of the cues of each fold."""
+def _folds(
+    known: Memories, experience: Experience, window: int, random: np.random.Generator, new: bool
+) -> Iterator[Sample]:
+    """Yields the candidates of the cues of each fold; with ``new`` the cues are in no trajectory of another fold."""
     memories = np.arange(len(known.vectors))
     for fold in np.array_split(random.permutation(np.unique(experience.trajectory)), FOLDS):
-        new = np.isin(experience.trajectory, fold)
-        rest = Experience(experience.states[~new], experience.trajectory[~new], experience.position[~new])
-        cues = np.setdiff1d(experience.states[new], rest.states)
-        cues = cues[strength_of(known.links, cues) > 0]
-        if len(cues):
+        inside = np.isin(experience.trajectory, fold)
+        rest = _steps(experience, ~inside)
+        found = known.links.only(associate(_steps(experience, inside), len(memories), window))
+        cues = np.unique(experience.states[inside])
+        cues = np.setdiff1d(cues, rest.states) if new else cues
+        cues = cues[strength_of(found, cues) > 0]
+        if len(cues) and (new or len(rest)):
             links = known.links.only(associate(rest, len(memories), window))
             evidence = replace(known, links=links, experienced=np.isin(memories, rest.states))
             targets = np.ones(len(memories), bool)
-            yield draw(evidence, cues, targets, random, SAMPLE_MEMORIES, known.links)
+            yield draw(evidence, cues, targets, random, SAMPLE_MEMORIES, found)
+
+
+def _steps(experience: Experience, mask: Bools) -> Experience:
+    return Experience(experience.states[mask], experience.trajectory[mask], experience.position[mask])
+
+
+def _cues(samples: list[Sample]) -> int:
+    return sum(len(sample.cues) for sample in samples)
 
 
 def _with_links(weight: float) -> ScoringWeights:
@@ -80,7 +95,7 @@ def _with_links(weight: float) -> ScoringWeights:
 
 def _best_weight(samples: list[Sample]) -> float:
     """Returns the weight of links whose gain in nDCG over ``LEAST`` is largest, less its standard error."""
-    if sum(len(sample.cues) for sample in samples) < FEWEST:
+    if _cues(samples) < FEWEST:
         return LEAST
     least = np.concatenate([_ndcg(sample, LEAST) for sample in samples])
     gains = [np.concatenate([_ndcg(sample, weight) for sample in samples]) - least for weight in WEIGHTS]
