@@ -168,7 +168,7 @@ def interactions(walks: list[tuple[int, ...]]) -> Any:
     return Dataset.construct(frame)
 
 
-def number(value: str) -> float | str:
+def read_setting(value: str) -> float | str:
     """Reads a setting: an integer, a float, or a name."""
     for kind in (int, float):
         with suppress(ValueError):
@@ -213,7 +213,7 @@ def main() -> None:
     training, test = split(walks)
     if given.part == "tuning":
         training, test = split(training)
-    settings = {name: number(value) for name, value in (setting.split("=") for setting in given.set)}
+    settings = {name: read_setting(value) for name, value in (setting.split("=") for setting in given.set)}
     hidden = set(np.random.default_rng(given.seed).permutation(len(titles))[: int(HIDDEN_SHARE * len(titles))].tolist())
     asked = {"all": (training, {"all": draw_steps(test, given.seed)})}
     if given.part == "reported":

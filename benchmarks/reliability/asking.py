@@ -114,7 +114,7 @@ def main() -> None:
     results: dict[str, Any] = {}
     total: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as made:
-        for name, asked, calls in positions(Path(made), parsed.calls, parsed.engines):
+        for name, asked, calls in indexes(Path(made), parsed.calls, parsed.engines):
             differ, errors = in_threads(asked, calls, parsed.seed)
             results[name] = {"questions": len(asked), "calls": calls, "differ": differ, "errors": errors[:5]}
             total.update(calls=calls, differ=differ, errors=len(errors))
@@ -124,7 +124,7 @@ def main() -> None:
     sys.exit(bool(total["differ"] or total["errors"]))
 
 
-def positions(folder: Path, calls: int, engines: bool) -> Any:
+def indexes(folder: Path, calls: int, engines: bool) -> Any:
     """Yields (name, queries, number of calls) of each kind of index."""
     index = fill(PredictiveAssociativeIndex(DIM, "exact"))
     index.feedback([vector_of(word) for word in WORDS], [["m1", "m9"]] * 8, text=list(WORDS))

@@ -116,13 +116,9 @@ def _judge(path: Path, logs: Path) -> tuple[dict[str, int], list[str]]:
     failures = [line for line in lines if line.startswith("error")]
     failures += check(path)
     with PredictiveAssociativeIndex.open(path) as index:
-        stored = {(tenant, hit.id) for tenant in TENANTS for hit in index.tenant(tenant).find({}, len(begun) + 1)}
-        wrong = [
-            hit.id
-            for tenant in TENANTS
-            for hit in index.tenant(tenant).find({}, len(begun) + 1)
-            if hit.text != f"text of {hit.id}"
-        ]
+        found = [(tenant, one) for tenant in TENANTS for one in index.tenant(tenant).find({}, len(begun) + 1)]
+    stored = {(tenant, one.id) for tenant, one in found}
+    wrong = [one.id for _, one in found if one.text != f"text of {one.id}"]
     failures += [f"lost: {one}" for one in sorted(done - stored)] + [f"never added: {one}" for one in stored - begun]
     failures += [f"another text: {id}" for id in wrong]
     counts["interrupted: there"] = len(stored & (begun - done))

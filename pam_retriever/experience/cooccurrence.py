@@ -73,10 +73,10 @@ class Associations:
     def only(self, others: Associations) -> Associations:
         """Returns the associations whose pair is in ``others``, too, with the weights that they have here."""
         memories = len(self.indptr) - 1
-        kept = np.isin(self.anchors() * memories + self.indices, others.anchors() * memories + others.indices)
-        indptr = np.concatenate([[0], np.cumsum(kept)])[self.indptr]
+        mask = np.isin(self.anchors() * memories + self.indices, others.anchors() * memories + others.indices)
+        indptr = np.concatenate([[0], np.cumsum(mask)])[self.indptr]
         return Associations(
-            indptr, self.indices[kept], self.weights[kept], self.co_occurrences[kept], self.salience[kept]
+            indptr, self.indices[mask], self.weights[mask], self.co_occurrences[mask], self.salience[mask]
         )
 
     def anchors(self) -> Int64:

@@ -115,7 +115,7 @@ def fit_scoring_weights(
     weights = conditional_logit(sample.x, label, times)
     logits = sample.x @ weights
     parts = _parts(known, sample, logits)
-    mixture = interpolate(parts[:, happened], sample.label[happened])
+    mixture = _interpolate(parts[:, happened], sample.label[happened])
     appearance = conditional_logit(sample.x[:, :, :2], label, times)
     similarity, forward = appearance.tolist()
     larger = sample if targets.sum() <= SAMPLE_MEMORIES else draw(known, sample.cues, targets, random, MOST_MEMORIES)
@@ -288,17 +288,12 @@ def leading(values: Float32, times: Float32, count: int) -> tuple[Int64, Float32
     return positions, np.clip(count - before, 0, stands_for)
 
 
-def interpolate(parts: Float32, often: Float32, prior: Float32 | None = None, steps: int = 50) -> Float32:
-    """Returns mixture weights (n,) of maximum likelihood for counts ``often`` (E,) and densities ``parts`` (n, E).
-
-    ``prior`` (n,) are the counts that each density explained before; None for 0 each.
-    """
-    prior = np.zeros(len(parts), np.float32) if prior is None else prior
+def _interpolate(parts: Float32, often: Float32, steps: int = 50) -> Float32:
+    """Returns mixture weights (n,) of maximum likelihood for counts ``often`` (E,) and densities ``parts`` (n, E)."""
     weights = np.full(len(parts), 1 / len(parts))
     for _ in range(steps):
         mass = weights[:, None] * (parts + 1e-9)
-        weights = (mass / mass.sum(axis=0)) @ often + prior
-        weights /= weights.sum()
+        weights = np.average(mass / mass.sum(axis=0), axis=1, weights=often)
     return weights.astype(np.float32)
 
 

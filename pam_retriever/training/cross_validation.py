@@ -48,7 +48,7 @@ def cross_validated(
         random: the generator for folds and samples.
     """
     samples = list(_folds(known, experience, window, random, new=True))
-    if _cues(samples) < FEWEST:
+    if sum(len(sample.cues) for sample in samples) < FEWEST:
         samples = list(_folds(known, experience, window, random, new=False)) or samples
     if not samples:
         return _with_links(LEAST)
@@ -80,11 +80,8 @@ def _folds(
 
 
 def _steps(experience: Experience, mask: Bools) -> Experience:
+    """Returns some steps, without their salience: only the pairs count here."""
     return Experience(experience.states[mask], experience.trajectory[mask], experience.position[mask])
-
-
-def _cues(samples: list[Sample]) -> int:
-    return sum(len(sample.cues) for sample in samples)
 
 
 def _with_links(weight: float) -> ScoringWeights:
@@ -95,9 +92,9 @@ def _with_links(weight: float) -> ScoringWeights:
 
 def _best_weight(samples: list[Sample]) -> float:
     """Returns the weight of links whose gain in nDCG over ``LEAST`` is largest, less its standard error."""
-    if _cues(samples) < FEWEST:
-        return LEAST
     least = np.concatenate([_ndcg(sample, LEAST) for sample in samples])
+    if len(least) < FEWEST:
+        return LEAST
     gains = [np.concatenate([_ndcg(sample, weight) for sample in samples]) - least for weight in WEIGHTS]
     bounds = [gain.mean() - gain.std(ddof=1) / len(gain) ** 0.5 for gain in gains]
     best = int(np.argmax(bounds))

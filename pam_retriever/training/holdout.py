@@ -1,4 +1,4 @@
-"""Memories held out of the training, to measure how well the channels find unseen cues."""
+"""Memories held out of the training, to measure how well recall answers unseen cues; or cross-validation instead."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class Holdout:
     """Memories of the first shard that are not cues in the first nine tenths of the training.
 
     Half of them are only targets, and half are left out completely. These are the two ways in which a cue can be new.
-    The channels' results on these memories calibrate recall for unseen cues.
+    The channels' results on these memories calibrate recall for unseen cues. With too few memories that no earlier
+    training saw, none are held out, and cross-validation over the trajectories calibrates it.
 
     Args:
         shard: the first shard.
@@ -32,10 +33,11 @@ class Holdout:
         objective: the objective over the shard. The calibration uses only its cues as cues.
         config: the settings, with the number to hold out.
         shards: give random generators and the number of memories.
-        calibration: the calibration of an earlier training; if given, none are held out.
+        window: tau.
+        calibration: the calibration of an earlier training. If it measured unseen cues, none are held out.
 
     Attributes:
-        unseen: the calibration for unseen cues; None if not measured yet.
+        unseen: the calibration for unseen cues; ``UNTESTED`` if not measured yet.
         over: whether no memories are held out (any more).
     """
 
@@ -49,8 +51,7 @@ class Holdout:
         window: int,
         calibration: Calibration | None,
     ) -> None:
-        self._window = window
-        self._shard, self._associations, self._shards = shard, associations, shards
+        self._shard, self._associations, self._shards, self._window = shard, associations, shards, window
         self._familiarity = config.familiarity
         joint = objective if isinstance(objective, JointObjective) else None
         never = np.zeros(len(shard.rows), bool) if joint is None else joint.targets_only.copy()
@@ -60,8 +61,8 @@ class Holdout:
         fresh = np.setdiff1d(self._seen, shard.experience.states[~shard.fresh])  # an earlier fit knows the others
         count = min(MOST, int(config.holdout * len(fresh)))
         held = np.empty(0, np.int64)
-        self._untested = joint is not None and not (calibration is not None and fitted(calibration.unseen))
-        if self._untested and count >= FEWEST:
+        self._measures = joint is not None  # the published recipe is not measured
+        if self._measures and not fitted(self.unseen) and count >= FEWEST:
             held = shards.generator(HOLDOUT).permutation(fresh)[:count]
         self._held, self._hidden, self._targets = held, *np.split(shard.rows[held], [count // 2] if len(held) else [0])
         self.over = not len(held)
@@ -88,9 +89,9 @@ class Holdout:
     def calibrate(self, model: Predictor) -> Calibration:
         """Calibrates recall after the training."""
         seen = self._calibrate(model, self._seen, self._cues, SEEN)
-        if self._untested and not fitted(self.unseen):
-            known = self._known(model)
-            self.unseen = cross_validated(known, self._shard.experience, self._window, self._shards.generator(UNSEEN))
+        if self._measures and not fitted(self.unseen):
+            random = self._shards.generator(UNSEEN)
+            self.unseen = cross_validated(self._known(model), self._shard.experience, self._window, random)
         return Calibration(seen, self.unseen, self._familiarity)
 
     def _calibrate(
