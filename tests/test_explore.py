@@ -16,6 +16,7 @@ from explore_samples import DIM, HOSTILE, embed, exploring, fetch, fill, send, t
 from pam_retriever import FitConfig, InvalidInput, MissingExtra, PredictiveAssociativeIndex, evaluate
 from pam_retriever.apps.cli import main
 from pam_retriever.explore import pictures, report
+from pam_retriever.explore.loopback import listen
 
 QUESTION = "Who mended the kitchen tap?"
 SINK = "2026-03-05/0"
@@ -443,6 +444,11 @@ def test_a_port_in_use_is_an_error(dialogue):
         taken.listen()
         with pytest.raises(InvalidInput, match="cannot be used"):
             dialogue.explore(taken.getsockname()[1], browser=False, wait=False)
+
+
+def test_a_port_accepts_connections_before_its_address_is_printed():
+    with listen(0) as listening, socket.create_connection(listening.getsockname(), timeout=10):
+        pass
 
 
 def test_a_missing_extra_is_named_by_explore(dialogue, monkeypatch):

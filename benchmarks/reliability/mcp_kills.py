@@ -34,7 +34,8 @@ from benchmarks import report
 from benchmarks.reliability.kills import warm_up
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.apps.mcp.folder import SharedFolder
-from pam_retriever.apps.mcp.server import MemoryServer, listen
+from pam_retriever.apps.mcp.server import MemoryServer
+from pam_retriever.explore.loopback import listen
 from pam_retriever.store.repair import check
 
 LIVES = 20  # kills per folder

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import secrets
-import socket
-import sys
 import threading
 import webbrowser
 from typing import TYPE_CHECKING
 
 from pam_retriever.display import explorer_html
 from pam_retriever.errors import InvalidInput, MissingExtra
+from pam_retriever.explore.loopback import HOST, listen
 from pam_retriever.explore.source import Source
 
 if TYPE_CHECKING:
-    import uvicorn
+    import socket
 
-HOST = "127.0.0.1"
-BACKLOG = 128
+    import uvicorn
 
 
 class Explorer:
@@ -84,15 +82,10 @@ def explore(source: Source, port: int = 0, browser: bool = True, fragment: str =
         from pam_retriever.explore.server import make_app
     except ImportError as error:
         raise MissingExtra(error.name or "uvicorn", "explore", "The explorer") from error
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    if sys.platform != "win32":  # on Windows it would let another program use the same port
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((HOST, port))
+        listening = listen(port)
     except OSError as error:
-        listening.close()
         raise InvalidInput(f"Got port={port}, which cannot be used ({error}).", "a free port", "Use 0.") from error
-    listening.listen(BACKLOG)
     port = listening.getsockname()[1]
     token = secrets.token_urlsafe(24)
     app = make_app(source, token, frozenset({f"{HOST}:{port}", f"localhost:{port}"}))

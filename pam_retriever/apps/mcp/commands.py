@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from pam_retriever.apps.code import state_of
 from pam_retriever.apps.mcp.folder import FIT_AFTER, SharedFolder
 from pam_retriever.embedding.text_models import TextModel
 from pam_retriever.errors import InvalidInput, MissingExtra
+from pam_retriever.explore.loopback import listen
 from pam_retriever.index import PredictiveAssociativeIndex
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def _serve(parsed: argparse.Namespace, model: Callable[[argparse.Namespace, str 
     try:
         import anyio
 
-        from pam_retriever.apps.mcp.server import MemoryServer, listen
+        from pam_retriever.apps.mcp.server import MemoryServer
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in {
             "mcp",
@@ -66,7 +68,14 @@ def _serve(parsed: argparse.Namespace, model: Callable[[argparse.Namespace, str 
         if parsed.http is None:
             anyio.run(server.run_stdio_async)
         else:
-            with listen(parsed.http) as listening:
+            with _socket(parsed.http) as listening:
                 anyio.run(server.serve_http, listening)
     finally:
         folder.close()
+
+
+def _socket(port: int) -> socket.socket:
+    try:
+        return listen(port)
+    except OSError as error:
+        raise InvalidInput(f"Got --http {port}: {error.strerror}.", "a free port", "0 takes one.") from error

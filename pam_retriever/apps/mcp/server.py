@@ -34,10 +34,10 @@ from pam_retriever.apps.mcp.answers import (
 )
 from pam_retriever.apps.mcp.folder import SharedFolder
 from pam_retriever.apps.mcp.tools import Tools
-from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError, UnknownId
+from pam_retriever.errors import IndexFormatError, PAMError, UnknownId
+from pam_retriever.explore.loopback import HOST
 from pam_retriever.types import Direction
 
-LOOPBACK = "127.0.0.1"
 LONGEST_TEXT, LONGEST_NAME, MOST_IDS = 100_000, 1_000, 1_000
 
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT, pattern=r"\S")]
@@ -143,29 +143,13 @@ class MemoryServer(MCPServer[Any]):
     async def serve_http(self, listening: socket.socket) -> None:
         """Serves streamable HTTP on a loopback socket; checks host and origin of requests."""
         port = listening.getsockname()[1]
-        names = [f"{name}:{port}" for name in (LOOPBACK, "localhost")]
+        names = [f"{name}:{port}" for name in (HOST, "localhost")]
         security = TransportSecuritySettings(allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names])
-        app = self.streamable_http_app(transport_security=security, host=LOOPBACK)
-        sys.stderr.write(f"pam-retriever: listening on http://{LOOPBACK}:{port}/mcp\n")
+        app = self.streamable_http_app(transport_security=security, host=HOST)
+        sys.stderr.write(f"pam-retriever: listening on http://{HOST}:{port}/mcp\n")
         sys.stderr.flush()
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on"))
         await server.serve(sockets=[listening])
-
-
-def listen(port: int) -> socket.socket:
-    """Returns a loopback socket; port 0 chooses a free port.
-
-    Raises:
-        InvalidInput: the port is taken, or this user may not use it.
-    """
-    listening = socket.socket()
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((LOOPBACK, port))
-    except OSError as error:
-        listening.close()
-        raise InvalidInput(f"Got --http {port}: {error.strerror}.", "a free port", "0 takes one.") from error
-    return listening
 
 
 def _tools(memories: Tools, folder: SharedFolder, code: bool) -> list[Tool]:

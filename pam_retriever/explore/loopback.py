@@ -1,0 +1,27 @@
+"""A socket that listens on this machine only."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+HOST = "127.0.0.1"
+BACKLOG = 128
+
+
+def listen(port: int) -> socket.socket:
+    """Returns a socket that accepts connections from now on; port 0 chooses a free port.
+
+    Raises:
+        OSError: the port is taken, or this user may not use it.
+    """
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        if sys.platform != "win32":  # on Windows it would let another program use the same port
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((HOST, port))
+        listening.listen(BACKLOG)
+    except OSError:
+        listening.close()
+        raise
+    return listening
