@@ -193,8 +193,9 @@ class Hit:
         evidence: sessions and positions at which cue and hit were experienced together, filled by ``explain=True``;
             with several hops, for each step of the path. An empty tuple, or a step without an entry, means that the hit
             was predicted, not experienced. None without ``explain=True``.
-        confidence: the probability, calibrated by ``fit``, that hit and cue were experienced together, or would be if
-            one of them was never experienced; in mode "association", for a single hop.
+        confidence: a probability, or None. After a ``fit`` on trajectories, in mode "association" with a single hop:
+            that hit and cue were experienced together, or would be if one of them was never experienced. With feedback:
+            that the hit serves the request. In ``recall_next``: that it comes next.
         lexical: the score by words (BM25, with part of the neighbours' words), 1 for the best candidate; None for a
             query without words.
         path: ids of the memories between cue and hit, in order; empty for a single hop, and for hops

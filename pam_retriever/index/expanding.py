@@ -45,8 +45,7 @@ class Expanding(IndexBase):
 
         Raises:
             InvalidInput, UnknownId: an argument is invalid.
-            NotFitted: before ``fit`` if no memory has a name, or after a fit by the published recipe, whose scores
-                are not shares.
+            NotFitted: before ``fit`` if no memory has a name.
         """
         from pam_retriever.retrieval.expansion import expand, read_found
 

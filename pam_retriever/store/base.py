@@ -360,7 +360,7 @@ class Store(ABC):
 
     @property
     def calibration(self) -> Calibration | None:
-        """The calibration of the channels; None before ``fit``, and for the published recipe."""
+        """The calibration of the channels; None before ``fit``."""
         return self.view().calibration
 
     @property

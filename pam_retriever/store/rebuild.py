@@ -19,7 +19,7 @@ class TrainedModel:
     Attributes:
         predictor: f.
         codes: the table of episode codes.
-        calibration: of the channels; None after the published recipe.
+        calibration: of the channels; None without one.
         window: tau.
         recipe: the settings with which a later ``fit`` may continue from these weights; None if no ``fit`` may.
         predict_together: computes f of many vectors (n, d) -> (n, d + code), a share in each of several processes;
