@@ -307,10 +307,8 @@ class ScoringWeights:
             and of similarity; their sum is 1.
         calibration: slope and intercept of the log odds that cue and memory co-occurred, as a function of the log
             share; then the change of each per unit of the lead of the best memory by the channels.
-        appearance: weights of similarity and forward alone, the two channels with information about a memory that was
-            never experienced.
-        background: score of a memory that is not among the best, by ``weights`` and by ``appearance``: the logarithm of
-            its mean odds.
+        appearance: weights of similarity and forward alone, the two channels of a memory that was never experienced.
+        background: log of the mean odds of a memory that is not among the best, by ``weights`` and by ``appearance``.
     """
 
     weights: tuple[float, ...]
@@ -328,11 +326,13 @@ class Calibration:
         seen: the weights for cues that training saw.
         unseen: the weights for cues that training did not see, fitted on held-out cues.
         familiarity: the scale of a link's excess over chance; see ``FitConfig``.
+        novelty: the share of the associates of a memory of new experience that are new, too (Good 1953).
     """
 
     seen: ScoringWeights
     unseen: ScoringWeights
     familiarity: Familiarity = "none"
+    novelty: float = 0.0
 
 
 @dataclass(frozen=True)

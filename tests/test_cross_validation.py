@@ -11,6 +11,7 @@ from pam_retriever.experience.cooccurrence import Experience, associate
 from pam_retriever.model.scoring import UNTESTED, fitted
 from pam_retriever.training.calibration import Sample
 from pam_retriever.training.cross_validation import DEPTH, LEAST, _ndcg
+from pam_retriever.training.holdout import FEWEST, share_of_new_associates
 
 DIM = 16
 
@@ -49,6 +50,22 @@ def test_ndcg_is_that_of_the_repeated_memories(seed):
     assert _ndcg(sample, 0.5) == pytest.approx([expected], abs=1e-6)
 
 
+@given(st.integers(0, 1000))
+def test_new_associates_are_those_of_memories_in_one_trajectory(seed):
+    experience = walks(4, 5, 3, 4, memories=12, seed=seed)
+    sessions: dict[int, set[int]] = {}
+    for state, session in zip(experience.states.tolist(), experience.trajectory.tolist(), strict=True):
+        sessions.setdefault(state, set()).add(session)
+    links = associate(experience, 12, 2)
+    total, new = np.zeros(12), np.zeros(12)
+    for one, other, weight in zip(links.anchors(), links.indices, links.weights, strict=True):
+        total[one] += weight
+        new[one] += weight * (len(sessions[int(other)]) == 1)
+    shares = [new[one] / total[one] for one, those in sessions.items() if len(those) == 1]
+    expected = sum(shares) / (len(shares) + FEWEST)
+    assert share_of_new_associates(links, experience) == pytest.approx(expected)
+
+
 def fit(memories: int, trajectories: list[list[int]], **options) -> PredictiveAssociativeIndex:
     index = PredictiveAssociativeIndex(DIM)
     index.add(np.random.default_rng(0).standard_normal((memories, DIM)), [str(at) for at in range(memories)])
@@ -84,3 +101,32 @@ def test_the_same_seed_gives_the_same_weights():
     index = fit(40, [[at, at + 1, at + 2] for at in range(0, 36, 3)])
     known = index._store.calibration
     assert fit(40, [[at, at + 1, at + 2] for at in range(0, 36, 3)])._store.calibration == known
+
+
+@pytest.mark.parametrize("learnt", [20, 35])
+def test_cues_of_new_sessions_are_answered_as_well_as_by_similarity(learnt):
+    """Sessions with their own memories: what a new one is experienced with is new, too, and only looks like it."""
+    sessions, size, random = 40, 24, np.random.default_rng(5)
+    topics = np.repeat(random.standard_normal((sessions, DIM)), size, axis=0)
+    vectors = topics + 1.2 * random.standard_normal((sessions * size, DIM))
+    index = PredictiveAssociativeIndex(DIM)
+    index.add(vectors, [str(at) for at in range(len(vectors))])
+    cues = [str(at) for at in range(learnt * size, sessions * size)]
+    before = index.search(cues, k=10)
+    for session in range(learnt):
+        index.observe([str(session * size + step) for step in random.permutation(size)])
+    index.fit(window=size, progress=False)
+    calibration = index._store.calibration
+    assert fitted(calibration.unseen)
+    assert calibration.novelty > 0.9
+    after = index.recall(cues, k=10)
+
+    def found(answers):
+        return np.mean(
+            [int(hit.id) // size == int(cue) // size for cue, hits in zip(cues, answers, strict=True) for hit in hits]
+        )
+
+    assert found(after) >= found(before) - 0.01
+    new = 1 - learnt / sessions
+    experienced = [hit for hits in after for hit in hits if int(hit.id) < learnt * size]
+    assert experienced and max(hit.confidence for hit in experienced) <= 1 - new + 1e-6

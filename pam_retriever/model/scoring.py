@@ -89,7 +89,10 @@ def read_calibration(stored: Mapping[str, Any] | None) -> Calibration | None:
     seen, unseen = (ScoringWeights(*(tuple(stored[name][part]) for part in PARTS)) for name in STORED_AS.values())
     if stored["familiarity"] not in get_args(Familiarity):
         raise ValueError(f"familiarity {stored['familiarity']!r}")
-    return Calibration(seen, unseen, stored["familiarity"])
+    novelty = float(stored.get("novelty", 0.0))
+    if not 0 <= novelty <= 1:
+        raise ValueError(f"novelty {novelty!r}")
+    return Calibration(seen, unseen, stored["familiarity"], novelty)
 
 
 def to_stored(calibration: Calibration | None) -> dict[str, Any] | None:

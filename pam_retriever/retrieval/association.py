@@ -7,6 +7,10 @@ probability that the cue is an experienced memory:
     unknown  w1 learned(p | q) + w2 links of q's look-alikes + w3 links of the memories that ``learned`` finds
              + w4 similarity
 
+The weights w are those of held-out memories, whose associates were all experienced. The associates of a new cue may be
+new, too, and only similarity finds those. So similarity gets a part of the weights: how often the associates of a new
+memory were new in the experience, but not more than the share of new memories among those that look like the cue.
+
 ``learned`` is the softmax over the channels that ``fit`` calibrates. The first estimate is a count with Dirichlet
 smoothing (Zhai and Lafferty 2004). Links decide where there are some: the prior is so small that a memory without a
 link cannot rank above a linked one, unless ``familiarity`` shows that the two met by chance. A memory that was never
@@ -19,7 +23,7 @@ Shares are relative to the memories that a filter leaves. They do not depend on 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +37,7 @@ from pam_retriever.model.scoring import (
     BEST,
     LOOK_ALIKES,
     NAMED,
+    SMALLEST,
     UNTESTED,
     channels_of,
     confidence,
@@ -128,7 +133,8 @@ class AssociationScorer:
         values[missing, 0] = towards.of_pairs(query[missing], row[missing], odds.shares(late, query[missing]))
         experienced = view.links.experienced(row)
         values[:, self._without] = 0
-        share, factors = _weigh(query, values, experienced, t, calibration, view.window)
+        novelty = _novelty(query, values, experienced, view, calibration)
+        share, factors = _weigh(query, values, experienced, t, calibration, view.window, novelty)
         share, mentioned, factor = first.rank(query, row, share)
 
         order = np.lexsort((-share, query))
@@ -143,7 +149,7 @@ class AssociationScorer:
         complete = values.copy()
         missing = np.flatnonzero((values[:, 5] == 0) & ~experienced)
         complete[missing, 5] = look_like(query[missing], row[missing])  # not among the best by similarity
-        sureness = _confidence(complete, experienced, t[query], odds.lead[query], calibration)
+        sureness = _confidence(complete, experienced, t[query], odds.lead[query], calibration, novelty[selected])
         ends = np.searchsorted(query, np.arange(len(t) + 1)).tolist()
         of_each = [slice(start, end) for start, end in zip(ends, ends[1:], strict=False)]
         columns = row, share, similarity, values[:, 0], np.ones(len(row), np.int64), sureness
@@ -176,24 +182,31 @@ def _by_confidence(found: Candidates, factors: Float32, min_score: float | None)
 
 
 def _weigh(
-    query: Int64, values: Float32, experienced: Bools, t: Float32, calibration: Calibration, window: int
+    query: Int64,
+    values: Float32,
+    experienced: Bools,
+    t: Float32,
+    calibration: Calibration,
+    window: int,
+    novelty: Float32,
 ) -> tuple[Float32, Callable[[], Float32]]:
     """Returns the share of each pair, and a function that splits shares into the parts (E, 6).
 
-    ``values`` (E, 6) are the parts in the order of ``AssociationScorer``.
+    ``values`` (E, 6) are the parts in the order of ``AssociationScorer``. ``novelty`` (E,) is the part of the
+    associates of an unknown cue that were never experienced.
     """
     learned, links = values[:, 0], values[:, 1]
     sure, prior = t[query], 1 / window
     total = np.bincount(query, links, len(t))[query]
     known = (links + prior * learned) / (total + prior)
-    by_channels, by_alike, by_named, by_similarity = calibration.unseen.mixture
-    old = sure * known + (1 - sure) * _unknown(values, calibration)
+    by_channels, by_alike, by_named, by_similarity = mixture = _mixture(calibration, novelty)
+    old = sure * known + (1 - sure) * _unknown(values, mixture)
     # for a cue of one or two experiences, a new memory does not rank above a linked one
     met = np.bincount(query[links > 0], minlength=len(t))[query]
     few = (met > 0) & (met <= EPISODIC * window)
     scale = np.where(few, sure * prior / (total + prior) + (1 - sure), UNEXPERIENCED)
     # cross-validation weighs similarity as it is, for memories with and without experience
-    unknown = UNEXPERIENCED if fitted(calibration.unseen) else 1.0
+    unknown = UNEXPERIENCED * (1 - novelty) + novelty if fitted(calibration.unseen) else 1.0
     of_similarity = np.where(few, scale, sure * UNEXPERIENCED + (1 - sure) * unknown)
     similar = sure * _by_similarity_if_known(calibration) + (1 - sure) * by_similarity
     new = scale * (1 - similar) * values[:, 5] + of_similarity * similar * values[:, 4]
@@ -216,9 +229,30 @@ def _weigh(
     return share.astype(np.float32), factors
 
 
-def _unknown(values: Float32, calibration: Calibration) -> Float32:
+def _novelty(query: Int64, values: Float32, experienced: Bools, view: View, calibration: Calibration) -> Float32:
+    """Returns the part (E,) of the associates of each cue that were never experienced, if the cue is unknown.
+
+    ``values`` (E, 6) are the parts in the order of ``AssociationScorer``.
+    """
+    if not fitted(calibration.unseen):  # cross-validation has counted the new associates of its cues
+        return np.zeros(len(query), np.float32)
+    similar = values[:, 4]
+    new, total = (np.bincount(query, mass) for mass in (similar * ~experienced, similar))
+    overall = 1 - view.links.memories / max(len(view.similar), 1)
+    near = np.maximum(new / np.maximum(total, SMALLEST), overall)
+    novelty: Float32 = np.minimum(near, calibration.novelty)[query].astype(np.float32)
+    return novelty
+
+
+def _mixture(calibration: Calibration, novelty: Float32) -> list[Float32]:
+    """Returns the weights (4, E) for unknown cues. Only similarity finds associates that were never experienced."""
+    *experienced, by_similarity = ((1 - novelty) * weight for weight in calibration.unseen.mixture)
+    return [*experienced, by_similarity + novelty]
+
+
+def _unknown(values: Float32, mixture: Sequence[float | Float32]) -> Float32:
     """Returns the share (E,) of each pair, from the parts (E, 6), if the cue is no experienced memory."""
-    by_channels, by_alike, by_named, by_similarity = calibration.unseen.mixture
+    by_channels, by_alike, by_named, by_similarity = mixture
     learned, _, alike, named, alike_weights, _ = values.T
     share: Float32 = by_channels * learned + by_alike * alike + by_named * named + by_similarity * alike_weights
     return share
@@ -235,7 +269,9 @@ def _never_experienced(values: Float32, by_similarity: float) -> Float32:
     return share
 
 
-def _confidence(values: Float32, experienced: Bools, sure: Float32, lead: Float32, calibration: Calibration) -> Float32:
+def _confidence(
+    values: Float32, experienced: Bools, sure: Float32, lead: Float32, calibration: Calibration, novelty: Float32
+) -> Float32:
     """Returns the probability (E,) that cue and memory were experienced together.
 
     If both were experienced, their links determine it. Otherwise it is estimated from shares. The share of a memory
@@ -247,15 +283,17 @@ def _confidence(values: Float32, experienced: Bools, sure: Float32, lead: Float3
         sure: (E,) probability that the cue is an experienced memory.
         lead: (E,) ``Odds.lead`` of the cue.
         calibration: the calibration of recall.
+        novelty: (E,) the part of the associates of an unknown cue that were never experienced.
     """
     linked: Float32 = (values[:, 1] > 0).astype(np.float32)
     if experienced.all() and (sure == 1).all():  # nothing to estimate
         return linked
     new = _never_experienced(values, _by_similarity_if_known(calibration))
     similar = _never_experienced(values, calibration.unseen.mixture[3])
-    guess = np.where(experienced, _unknown(values, calibration), similar)
+    guess = np.where(experienced, _unknown(values, calibration.unseen.mixture), similar)
     known = np.where(experienced, linked, confidence(calibration.seen, new, lead))
-    certain: Float32 = sure * known + (1 - sure) * confidence(calibration.unseen, guess, lead)
+    unknown = confidence(calibration.unseen, guess, lead) * (1 - novelty * experienced)
+    certain: Float32 = sure * known + (1 - sure) * unknown
     return certain.astype(np.float32)
 
 

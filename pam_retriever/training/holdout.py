@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pam_retriever.experience.cooccurrence import Associations
+from pam_retriever.experience.cooccurrence import Associations, Experience
 from pam_retriever.model.keys import make_keys
 from pam_retriever.model.prediction import predict
 from pam_retriever.model.predictor import Predictor
@@ -92,7 +92,8 @@ class Holdout:
         if self._measures and not fitted(self.unseen):
             random = self._shards.generator(UNSEEN)
             self.unseen = cross_validated(self._known(model), self._shard.experience, self._window, random)
-        return Calibration(seen, self.unseen, self._familiarity)
+        novelty = share_of_new_associates(self._associations, self._shard.experience)
+        return Calibration(seen, self.unseen, self._familiarity, novelty)
 
     def _calibrate(
         self, model: Predictor, cues: Int64, mask: Bools, purpose: int, hidden: Bools | None = None
@@ -108,3 +109,20 @@ class Holdout:
         experienced = np.zeros(len(vectors), bool)
         experienced[self._shard.experience.states] = True
         return Memories(vectors, keys, self._associations, experienced, self._shards.memories)
+
+
+def share_of_new_associates(associations: Associations, experience: Experience) -> float:
+    """Returns the share of the associates of a memory of new experience that are new, too, from 0 to 1.
+
+    Good (1953) estimates what the next trajectory adds from the memories that are in one trajectory only: each was new
+    when that one came. The estimate is the share of their associates that are in one trajectory only, too.
+    """
+    memories = len(associations.indptr) - 1
+    visited = np.unique(np.stack([experience.states, experience.trajectory]), axis=1)[0]
+    once = np.bincount(visited, minlength=memories) == 1
+    cue = associations.anchors()
+    total = np.bincount(cue, associations.weights, memories)
+    new = np.bincount(cue, associations.weights * once[associations.indices], memories)
+    cues = once & (total > 0)
+    # with few such memories the estimate is near 0
+    return float((new[cues] / total[cues]).sum() / (cues.sum() + FEWEST))
