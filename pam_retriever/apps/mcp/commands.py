@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -13,10 +12,11 @@ from pam_retriever.apps.code import state_of
 from pam_retriever.apps.mcp.folder import FIT_AFTER, SharedFolder
 from pam_retriever.embedding.text_models import TextModel
 from pam_retriever.errors import InvalidInput, MissingExtra
-from pam_retriever.explore.loopback import listen
 from pam_retriever.index import PredictiveAssociativeIndex
 
 if TYPE_CHECKING:
+    import socket
+
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 HIGHEST_PORT = 65_535
@@ -75,6 +75,8 @@ def _serve(parsed: argparse.Namespace, model: Callable[[argparse.Namespace, str 
 
 
 def _socket(port: int) -> socket.socket:
+    from pam_retriever.explore.loopback import listen
+
     try:
         return listen(port)
     except OSError as error:
