@@ -213,6 +213,8 @@ class CooccurrenceGraph:
             ``owner`` and ``linked`` as in ``of``, and their smallest distance.
         """
         owner, at = self._occurrences(rows)
+        if not len(owner):
+            return owner, owner, owner
         latest = np.searchsorted(owner, owner, side="right") - np.arange(len(owner)) <= MOST_OCCURRENCES
         owner, linked, offset, _ = self._co_occurrences(owner[latest], at[latest], window, self.direction)
         distance = np.abs(offset)

@@ -249,7 +249,7 @@ def plain_scores(
 ) -> Float32:
     """Returns the scores (n,) of sorted ``rows`` in a recall without association and without feedback."""
     _, met, _ = _around(links.reversed(), rows, WINDOW, question.visible)
-    every = np.union1d(rows, met)
+    every = np.union1d(rows, met) if len(met) else rows
     scores = score_rows(question, every, index, links, lexicon, Channels(similarity=1)).scores
     return scores[np.searchsorted(every, rows)]
 

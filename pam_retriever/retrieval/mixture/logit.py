@@ -62,7 +62,7 @@ class Choices:
 
 def softmax(scores: Float32, starts: Int64) -> Float32:
     """Returns the probability (P,) of each pair among the pairs of its question."""
-    lengths = np.diff(starts, append=len(scores))
+    lengths = np.append(starts[1:], len(scores)) - starts
     odds = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), lengths))
     share: Float32 = odds / np.repeat(np.add.reduceat(odds, starts), lengths)
     return share

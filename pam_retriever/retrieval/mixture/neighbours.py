@@ -12,7 +12,7 @@ def top(values: Float32, n: int) -> tuple[Int64, Float32]:
     """Returns the columns (Q, n) with the largest values, rising, and these values."""
     n = min(n, values.shape[1])
     found = np.array([largest(row, n) for row in values], np.int64).reshape(len(values), n)
-    return found, np.take_along_axis(values, found, axis=1)
+    return found, values[np.arange(len(values))[:, None], found]
 
 
 def weights_of(likeness: Float32, width: float) -> Float32:

@@ -49,9 +49,11 @@ class PastUse:
         near, solved = self._regression(cues)
         requests = np.concatenate([fifty, worded, near], axis=1)
         weights = np.zeros((len(self.features) - 1, *requests.shape), np.float32)
-        of_fifty, of_worded, of_near = np.split(weights, np.cumsum([fifty.shape[1], worded.shape[1]]), axis=2)
-        of_fifty[0, np.arange(len(ten))[:, None], ten] = weights_of(most_alike, 20.0)
-        of_fifty[1], of_worded[2], of_near[3] = weights_of(alike, 10.0), weights_of(like_words, 5.0), solved
+        end_of_fifty, end_of_worded = fifty.shape[1], fifty.shape[1] + worded.shape[1]
+        weights[0, np.arange(len(ten))[:, None], ten] = weights_of(most_alike, 20.0)
+        weights[1, :, :end_of_fifty] = weights_of(alike, 10.0)
+        weights[2, :, end_of_fifty:end_of_worded] = weights_of(like_words, 5.0)
+        weights[3, :, end_of_worded:] = solved
         shares = self._used(requests, weights, pools)
         columns = np.concatenate([log_share(shares), np.clip(shares[:, -1:], 0, MOST_EXPECTED)], axis=1)
         return columns * pools.visible[:, None]
@@ -85,7 +87,7 @@ class PastUse:
         for at, requests in enumerate(near):
             if cues.rows[at] < 0:  # the text of a stored memory is not a request; memories used with it count instead
                 kernel = self._kernel(self._joint(*self._log.gram(requests)))
-                kernel[np.diag_indices_from(kernel)] += np.float32(self.RIDGE)
+                kernel.flat[:: len(kernel) + 1] += np.float32(self.RIDGE)
                 weights[at] = _solve(kernel, self._kernel(likeness[at]))
         return near, weights
 

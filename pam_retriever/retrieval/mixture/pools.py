@@ -81,7 +81,7 @@ class Pools:
     @classmethod
     def of(cls, candidates: Sequence[Int64], size: int) -> Pools:
         """Returns chosen memories for each cue; sorts lists and removes duplicates. No list may be empty."""
-        distinct = [np.unique(rows) for rows in candidates]
+        distinct = [rows if (rows[1:] > rows[:-1]).all() else np.unique(rows) for rows in candidates]
         lengths = np.array([len(rows) for rows in distinct])
         starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
         return cls(np.repeat(np.arange(len(distinct)), lengths), np.concatenate(distinct), starts, size)

@@ -9,6 +9,7 @@ import numpy as np
 
 from pam_retriever.ann.scan import FEW as FEW_QUERIES
 from pam_retriever.ann.scan import few_products
+from pam_retriever.arrays import concatenated, firsts
 from pam_retriever.experience.feedback import MOST_OF_ONE
 from pam_retriever.retrieval.mixture.pools import Cues, WordList
 from pam_retriever.types import Float32, Int64
@@ -44,10 +45,8 @@ class Uses:
     def expand(self, lists: Int64) -> tuple[Int64, Int64, Float32]:
         """Returns position in ``lists``, member and weight, for every member of the chosen lists."""
         begin, length = self.starts[lists], self.starts[lists + 1] - self.starts[lists]
-        position = np.repeat(np.arange(len(lists)), length)
-        first = np.repeat(begin - (np.cumsum(length) - length), length)
-        at = first + np.arange(len(position))
-        return position, self.rows[at], self.weights[at]
+        at = concatenated(begin, length)
+        return np.repeat(np.arange(len(lists)), length), self.rows[at], self.weights[at]
 
     def transpose(self, n: int) -> Uses:
         """Returns for each of ``n`` members the lists that hold it, in order."""
@@ -203,18 +202,18 @@ class RequestLog:
         """Returns dense and lexical similarity (T, T) among chosen requests."""
         vectors = self.vectors[requests]
         idf, norms = self._word_weights()
-        at, numbers, _ = Uses(self._word_starts.view, self._words.view, self._words.view).expand(requests)
-        order = np.argsort(numbers, kind="stable")
+        start = self._word_starts.view[requests]
+        count = self._word_starts.view[requests + 1] - start
+        at, numbers = np.repeat(np.arange(len(requests)), count), self._words.view[concatenated(start, count)]
+        order = np.argsort(numbers)
         at, numbers = at[order], numbers[order]
-        same = numbers[1:] == numbers[:-1]
-        # a word of only one request affects only the diagonal
-        shared = np.append(False, same) | np.append(same, False) if len(numbers) else np.empty(0, bool)
-        at, numbers = at[shared], numbers[shared]
-        column = np.cumsum(np.diff(numbers, prepend=-1) > 0) - 1
+        first = np.append(firsts(numbers), True)
+        shared = ~(first[:-1] & first[1:])  # a word of only one request affects only the diagonal
+        at, numbers, column = at[shared], numbers[shared], np.cumsum(first[:-1][shared]) - 1
         table = np.zeros((len(requests), int(column[-1]) + 1 if len(column) else 1), np.float32)
         table[at, column] = idf[numbers] / norms[requests][at]
         lexical = table @ table.T
-        np.fill_diagonal(lexical, np.diff(self._word_starts.view)[requests] > 0)
+        np.fill_diagonal(lexical, count > 0)
         return vectors @ vectors.T, lexical
 
     def _number(self, words: WordList) -> Int64:

@@ -160,9 +160,10 @@ def largest(values: Float32, n: int) -> Int64:
     if len(found) > n:
         inside = values[found]
         least = np.partition(inside, len(inside) - n)[len(inside) - n]  # three times as fast as argpartition
-        equal = inside == least
-        kept = inside > least
-        kept |= equal & (np.cumsum(equal) <= n - np.count_nonzero(kept))
+        kept = inside >= least
+        more = np.count_nonzero(kept) - n
+        if more:
+            kept[np.flatnonzero(inside == least)[-more:]] = False
         found = found[kept]
     return found
 
