@@ -82,6 +82,9 @@ class IdMap:
         return positions
 
     def _number(self) -> None:
+        if not len(self.rows):
+            self._first, self._sorted, self._position = 0, None, np.empty(0, np.int64)
+            return
         stored = self.stored()
         rows = self.rows[stored]
         self._first = int(rows.min()) if len(rows) else 0

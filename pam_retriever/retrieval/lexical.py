@@ -12,7 +12,7 @@ import numpy as np
 
 from pam_retriever.ann.selection import Rows
 from pam_retriever.store.database import Database
-from pam_retriever.store.words import Tokenizer
+from pam_retriever.store.words import shared_tokenizer
 from pam_retriever.types import Float32, Int64
 
 K1, B = 1.2, 0.75  # BM25 (Robertson and Zaragoza 2009) with Lucene's idf, which is never negative
@@ -83,7 +83,7 @@ class Lexicon:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._tokenize = Tokenizer()
+        self._tokenize = shared_tokenizer()
         self._last: tuple[str, list[str]] = "", []  # the terms of the last text, which several sources need
         self._words: Words | None = None  # replaced as a whole: another thread may read it
 

@@ -45,7 +45,8 @@ class LinkScorer:
             rows, position = np.unique(linked[query == at], return_inverse=True)
             share = np.bincount(position, mass[query == at], len(rows)).astype(np.float32)
             if self._fill and "similarity" not in self._without:
-                rows, share = self._filled(cues.given[at], k, allowed, rows, share)
+                looked_up = near[at] if allowed is cues.among else near[at, :0]
+                rows, share = self._filled(cues.given[at], looked_up, k, allowed, rows, share)
             mask = rows != itself
             if allowed is not None:
                 mask &= holds(allowed, rows)
@@ -53,10 +54,12 @@ class LinkScorer:
         return found
 
     def _filled(
-        self, query: Float32, k: int | None, allowed: Rows | None, rows: Int64, share: Float32
+        self, query: Float32, near: Int64, k: int | None, allowed: Rows | None, rows: Int64, share: Float32
     ) -> tuple[Int64, Float32]:
-        """Returns the linked rows, and rows similar to the cue, with share 0."""
-        near = self._view.similar.search(query[None], (k or len(self._view.similar)) + 1, allowed)[1][0]
+        """Returns the linked rows, and rows similar to the cue, with share 0; ``near`` are the first of the latter."""
+        count = len(self._view.similar)
+        n = min((k or count) + 1, count)
+        near = near[:n] if n <= len(near) else self._view.similar.search(query[None], n, allowed)[1][0]
         every = np.union1d(rows, near[near >= 0])
         shares = np.zeros(len(every), np.float32)
         shares[np.searchsorted(every, rows)] = share
@@ -85,6 +88,8 @@ class LinkScorer:
         others = np.empty(0, np.int64) if self._fill else np.setdiff1d(np.arange(len(own)), experienced)
         usable = (near[others] >= 0) & view.links.experienced(near[others])
         usable &= np.cumsum(usable, axis=1) <= LOOK_ALIKES
+        if not len(experienced) and not usable.any():
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
         counted = look_alike_mass(cosine[others], usable.astype(np.float32))
         by, position = np.nonzero(counted > 0)
         seeds = (

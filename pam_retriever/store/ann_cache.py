@@ -144,9 +144,10 @@ def remove_others(database: SQLiteDatabase, folder: Path, in_use: str | None = N
         folder: of the index.
         in_use: name of the index whose full keys are being used.
     """
-    gone, settings = [], [database.settings.get(name) for name in (SETTING, SQLiteDatabase.GRAPH)]
+    found, gone = matching(folder, "ann-*", "keys-*.f32"), list[str]()
+    settings = [database.settings.get(name) for name in (SETTING, SQLiteDatabase.GRAPH)] if found else []
     names = tuple(str(saved.get("name")) for saved in settings if isinstance(saved, dict))
-    for path in matching(folder, "ann-*", "keys-*.f32"):
+    for path in found:
         used = in_use is not None and path.name == f"{in_use.replace('ann', 'keys')}.f32"
         if not used and not path.name.replace("keys-", "ann-").startswith(names):
             path.unlink(missing_ok=True)

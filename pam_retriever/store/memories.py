@@ -55,6 +55,8 @@ class SQLiteMemories:
         )[0][0]:
             blocks.append(np.sort(np.fromstring(found, np.int64, sep=",")))
             last = int(blocks[-1][-1])
+            if len(blocks[-1]) < ROWS_AT_ONCE:
+                break
         return np.concatenate(blocks)
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from pam_retriever.ann import make_backend
@@ -89,7 +90,7 @@ def open_store(
             "PredictiveAssociativeIndex(dim, backend=...) opens an index in an engine.",
         )
     made = None if encoder is None else Space.of(encoder)
-    if mode != "write" or not is_empty(folder):
+    if mode != "write" or (folder / MANIFEST).exists() or not is_empty(folder):
         _check_dim(folder, dim)
     else:
         if dim is None and embedder is None and made is None:
@@ -149,7 +150,7 @@ def _read_dim(dim: int | None, space: Space | None, embedder: Embedder | None) -
 
 
 def _new_manifest(dim: int, backend: str) -> Manifest:
-    make_backend(backend, 1)  # refuses an unknown name
+    _check_name(backend)
     return new_manifest(check_count("dim", dim, MAX_DIM), backend)
 
 
@@ -161,9 +162,15 @@ def _check_dim(folder: Path, dim: int | None) -> None:
         )
 
 
+@cache
+def _check_name(backend: str) -> None:
+    """Refuses an unknown name of a backend."""
+    make_backend(backend, 1)
+
+
 def _check_backend(manifest: Manifest) -> None:
     try:
-        make_backend(str(manifest["backend"]), 1)
+        _check_name(str(manifest["backend"]))
     except InvalidInput as error:
         raise IndexFormatError(
             f"The manifest has backend={manifest['backend']!r}.", error.expected, "Restore it."

@@ -139,6 +139,8 @@ class SQLiteTrajectories:
         ):
             blocks.append(to_steps(found))
             last = found[-1][1:3]
+            if len(found) < STEPS_AT_ONCE:
+                break
         rows, trajectories, positions, salience = (np.concatenate(column) for column in zip(*blocks, strict=True))
         return rows, trajectories, positions, salience
 

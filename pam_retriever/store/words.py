@@ -10,6 +10,7 @@ import re
 import sqlite3
 import weakref
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,8 @@ def positions(fetch: Fetch, term: str, column: str, most: int) -> tuple[Int64, I
         "SELECT group_concat(doc) FROM (SELECT doc FROM temp.places WHERE term = ? AND col = ? LIMIT ?)",
         [term, column, most],
     )[0][0]
+    if not found:  # mostly a label that no memory has
+        return np.empty(0, np.int64), np.empty(0, np.int64)
     rows, counts = np.unique(_numbers(found), return_counts=True)
     return rows, counts.astype(np.int64)
 
@@ -118,6 +121,12 @@ class Tokenizer:
             raise
         self._idle.append(database)
         return terms
+
+
+@cache
+def shared_tokenizer() -> Tokenizer:
+    """Returns the tokenizer of this process: a new one takes longer than a query of a small index."""
+    return Tokenizer()
 
 
 def _new_query() -> sqlite3.Connection:

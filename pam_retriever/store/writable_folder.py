@@ -69,7 +69,7 @@ class WritableFolder:
     """A folder that is open for writing. Until ``close``, no other object can open it for writing.
 
     Args:
-        folder: of the index.
+        folder: of an index, whose manifest was read before: nothing may be written into another folder.
         timeout: seconds to wait for another writer.
 
     Attributes:
@@ -83,7 +83,6 @@ class WritableFolder:
 
     def __init__(self, folder: Path, timeout: float = 0.0) -> None:
         self.folder = folder
-        read_manifest(folder)  # before anything is written into what may be no index
         check_links(folder)
         self._lock = WriterLock(folder, timeout)
         try:
