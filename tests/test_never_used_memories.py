@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.retrieval.mixture.mixture import Mixture
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
-from pam_retriever.retrieval.mixture.room import MOST, STEEP, make_room
+from pam_retriever.retrieval.mixture.reserved_mass import MOST, STEEP, reserve_mass
 from pam_retriever.retrieval.mixture.sources import BM25_UNIT, LONG, by_length
 
 finite = st.floats(-20, 20)
@@ -34,7 +34,7 @@ def test_probability_is_reserved_for_memories_that_were_never_used(questions):
     never = np.array([new for _, new, _ in flat])
     plain = np.array([vectors for _, _, vectors in flat], np.float32)
     starts = np.cumsum([0, *(len(question) for question in questions[:-1])])
-    added = make_room(scores, never, plain, starts)
+    added = reserve_mass(scores, never, plain, starts)
     assert not added[~never].any()
     for start, question in zip(starts.tolist(), questions, strict=True):
         end = start + len(question)
@@ -43,15 +43,15 @@ def test_probability_is_reserved_for_memories_that_were_never_used(questions):
             assert not added[start:end].any()
             continue
         gap = plain[start:end][mine].max() - plain[start:end][~mine].max()
-        room = MOST / (1 + math.exp(-min(max(STEEP * float(gap), -30), 30)))
+        mass = MOST / (1 + math.exp(-min(max(STEEP * float(gap), -30), 30)))
         before = share_of_unused(scores[start:end].tolist(), mine.tolist())
         after = share_of_unused((scores + added)[start:end].tolist(), mine.tolist())
-        assert after == pytest.approx(room + (1 - room) * before, abs=1e-4)
+        assert after == pytest.approx(mass + (1 - mass) * before, abs=1e-4)
 
 
 def test_the_reserve_keeps_the_order_of_memories_that_were_never_used():
     scores, never = np.array([9, 1, 3, 2], np.float32), np.array([False, True, True, True])
-    added = make_room(scores, never, np.zeros(4, np.float32), np.zeros(1, np.int64))
+    added = reserve_mass(scores, never, np.zeros(4, np.float32), np.zeros(1, np.int64))
     assert np.ptp(added[1:]) == 0
     assert added[1] > 0
 

@@ -87,7 +87,7 @@ class PartialJoint(JointObjective):
         super().__init__(experience, associations, window, config, generator, codes=codes)
         part = subset(associations, partial.mask)
         self._partial, self._part, self.coverage = partial, part, len(part) / len(associations)
-        self.learnt = part  # the initial codes use only the associations of the training
+        self.drawable = part  # the initial codes use only the associations of the training
         anchors = np.ones(len(associations.indptr) - 1, bool) if partial.anchors is None else partial.anchors
         self._anchors = anchors
 

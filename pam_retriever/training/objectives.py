@@ -25,12 +25,12 @@ class Objective(Protocol):
     Attributes:
         steps: batches in a pass.
         coverage: share of the directed associations that a pass can draw.
-        learnt: the associations that a pass can draw.
+        drawable: the associations that a pass can draw.
     """
 
     steps: int
     coverage: float
-    learnt: Associations
+    drawable: Associations
 
     def batches(self, random: np.random.Generator) -> Iterator[Int64]:
         """Yields the batches of one pass."""
@@ -49,7 +49,7 @@ class InfoNCEObjective:
         self._pairs = pairs[random.permutation(len(pairs))[:drawn]]
         self._batch_size = min(config.batch_size, drawn)
         self.steps = drawn // self._batch_size
-        self.coverage, self.learnt = drawn / len(pairs), associations
+        self.coverage, self.drawable = drawn / len(pairs), associations
 
     def batches(self, random: np.random.Generator) -> Iterator[Int64]:
         order = random.permutation(len(self._pairs))
@@ -105,7 +105,7 @@ class JointObjective:
     ) -> None:
         assert config.batch_size
         self._experience, self.associations, self._config = experience, associations, config
-        self.learnt = associations
+        self.drawable = associations
         self._generator = generator
         memories = len(associations.indptr) - 1
         self.bank_size = memories

@@ -242,7 +242,7 @@ class Trainer:
             objective.bank_size = self._shards.memories
             objective.settle(shard.fresh)
             without = objective.uncoded
-        self.embeddings.begin(shard.rows, shard.vectors, objective.learnt, self._request.seed, without)
+        self.embeddings.begin(shard.rows, shard.vectors, objective.drawable, self._request.seed, without)
 
     def _leave_out(self) -> None:
         if not self._holdout.over and isinstance(self._objective, JointObjective):

@@ -13,7 +13,7 @@ from pam_retriever.retrieval.mixture.calibration import Calibration, expected_ca
 from pam_retriever.retrieval.mixture.calibration import log_loss as event_loss
 from pam_retriever.retrieval.mixture.holdout import EvidenceOf, HeldOutQuestions, History, ask_held_out
 from pam_retriever.retrieval.mixture.logit import Choices
-from pam_retriever.retrieval.mixture.mixture import KINDS, NEVER_USED, Mixture, Priors, room_for_unused, unaided
+from pam_retriever.retrieval.mixture.mixture import KINDS, NEVER_USED, Mixture, Priors, reserve_for_unused, unaided
 from pam_retriever.retrieval.mixture.report import mean_interval
 from pam_retriever.types import Bools, Float32, Int64
 
@@ -55,7 +55,7 @@ def fit_mixture(history: History, evidence_of: EvidenceOf, priors: Priors, seed:
         if kind == KINDS[0]:
             plain = unaided(evidence.features)
             fitted = fit_kind(held_out, prior.astype(float), timed=history.timed, never=never, plain=plain)
-            fitted = fitted.with_room(evidence.features, held_out)
+            fitted = fitted.with_reserved_mass(evidence.features, held_out)
         else:  # no used memory was hidden from these questions, so they do not show the value of a new one
             fitted = fit_kind(held_out, prior.astype(float), timed=history.timed)
         weights.append(fitted.weights)
@@ -76,10 +76,10 @@ class FittedKind:
     choices: Choices  # the hardest candidates of every question
     part: Int64
 
-    def with_room(self, names: Sequence[str], held_out: HeldOutQuestions) -> FittedKind:
-        """Returns the same with room for memories that were never used, as recall serves it."""
+    def with_reserved_mass(self, names: Sequence[str], held_out: HeldOutQuestions) -> FittedKind:
+        """Returns the same with probability reserved for memories that were never used, as recall serves it."""
         choices = held_out.choices
-        scores = self.scores + room_for_unused(names, choices.features, self.scores, choices.starts)
+        scores = self.scores + reserve_for_unused(names, choices.features, self.scores, choices.starts)
         return replace(self, scores=scores, calibration=calibration_of(held_out, scores))
 
 

@@ -15,7 +15,7 @@ from pam_retriever.retrieval.mixture.calibration import Calibration
 from pam_retriever.retrieval.mixture.named import BY_WAY, TIMES
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog
-from pam_retriever.retrieval.mixture.room import make_room
+from pam_retriever.retrieval.mixture.reserved_mass import reserve_mass
 from pam_retriever.retrieval.mixture.sources import Source
 from pam_retriever.types import Bools, Float32, Int64
 
@@ -92,13 +92,13 @@ class Mixture:
         features: the names.
         weights: (3, F) one row per kind.
         calibration: for each kind, the calibration of probabilities among the candidates.
-        room: whether questions in words leave room for memories that were never used; see ``make_room``.
+        reserves: whether questions in words reserve probability for never-used memories; see ``reserve_mass``.
     """
 
     features: tuple[str, ...]
     weights: Float32
     calibration: tuple[Calibration, ...] = (Calibration(),) * len(KINDS)
-    room: bool = True
+    reserves: bool = True
 
     def score(self, features: Float32, pools: Pools, kind: Int64) -> Float32:
         """Returns the score (P,) of each pair, from the output of ``Evidence.score`` and the kind of each cue (Q,)."""
@@ -107,8 +107,8 @@ class Mixture:
             scores = features @ self.weights[kind[0]]
         else:
             scores = np.einsum("pf,pf->p", features, self.weights[kind][pools.cue])
-        if self.room and np.any(kind == 0):
-            scores = scores + room_for_unused(self.features, features, scores, pools.starts) * (kind[pools.cue] == 0)
+        if self.reserves and np.any(kind == 0):
+            scores = scores + reserve_for_unused(self.features, features, scores, pools.starts) * (kind[pools.cue] == 0)
         return scores
 
     def confidence(self, share: Float32, rank: Int64, kind: Int64) -> Float32:
@@ -162,12 +162,12 @@ class Mixture:
         return cls(features, weights, calibration)
 
 
-def room_for_unused(names: Sequence[str], features: Float32, scores: Float32, starts: Int64) -> Float32:
-    """Applies ``make_room`` to features (P, F) with these names; zeros if the feature "plain" is missing."""
+def reserve_for_unused(names: Sequence[str], features: Float32, scores: Float32, starts: Int64) -> Float32:
+    """Applies ``reserve_mass`` to features (P, F) with these names; zeros if the feature "plain" is missing."""
     plain = unaided(names)
     if plain is None or NEVER_USED not in names:
         return np.zeros(len(scores), np.float32)
-    return make_room(scores, features[:, names.index(NEVER_USED)] > 0, features @ plain, starts)
+    return reserve_mass(scores, features[:, names.index(NEVER_USED)] > 0, features @ plain, starts)
 
 
 def unaided(names: Sequence[str]) -> Float32 | None:

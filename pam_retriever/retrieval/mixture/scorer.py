@@ -52,7 +52,7 @@ class MixtureScorer:
         if without:
             counts = np.array([owner not in without for owner in self._owners])
             weights = np.where(counts, self._mixture.weights, np.float32(0))
-            self._mixture = replace(self._mixture, weights=weights, room=UNUSED not in without)
+            self._mixture = replace(self._mixture, weights=weights, reserves=UNUSED not in without)
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         with self._feedback_evidence.turn:
@@ -98,12 +98,12 @@ class MixtureScorer:
             for rows, score, alike, hops, sure, parts, ways in zip(*split, by_name, strict=True)
         ]
 
-    def _contributions(self, weighed: Float32, room: Float32) -> Contributions:
-        """Returns the part of each source, from features (n, F) and room for unused memories (n,)."""
+    def _contributions(self, weighed: Float32, reserved: Float32) -> Contributions:
+        """Returns the part of each source, from features (n, F) and what is added for never-used memories (n,)."""
         columns: dict[str, Float32] = {}
         for name, column in zip(self._owners, weighed.T, strict=True):
             columns[name] = columns[name] + column if name in columns else column
-        columns[UNUSED] = columns[UNUSED] + room
+        columns[UNUSED] = columns[UNUSED] + reserved
         return Contributions.of(columns)
 
     def _mentions(self, questions: MixtureCues, rows: Sequence[Int64]) -> list[Int64 | None]:

@@ -1,4 +1,4 @@
-"""Room for memories that were never used: past requests give no evidence against them."""
+"""Probability that is reserved for memories that were never used: past requests give no evidence against them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ STEEP = 3.0  # slope of a logistic function of the score without feedback, on th
 SUREST = 30.0  # bound of the argument of that logistic function
 
 
-def make_room(scores: Float32, never: Bools, plain: Float32, starts: Int64) -> Float32:
+def reserve_mass(scores: Float32, never: Bools, plain: Float32, starts: Int64) -> Float32:
     """Returns the values (P,) to add to the scores of never-used memories.
 
     With more requests the mixture prefers used memories more strongly. So a question gets a separate probability that
     it wants a never-used memory: ``MOST`` if recall without feedback ranks one of them far ahead, half of that if both
-    are level, and less if a used memory is ahead. The mixture decides the rest: p' = room + (1 - room) p.
+    are level, and less if a used memory is ahead. The mixture decides the rest: p' = mass + (1 - mass) p.
 
     Args:
         scores: (P,) the scores of the mixture; the pairs of a question are adjacent.
@@ -30,9 +30,9 @@ def make_room(scores: Float32, never: Bools, plain: Float32, starts: Int64) -> F
     known = np.add.reduceat(never.astype(np.int64), starts)
     both = (known > 0) & (known < lengths)  # otherwise all candidates are of one kind
     gap = np.where(both, _best(plain, never, starts) - _best(plain, ~never, starts), 0)
-    room = MOST / (1 + np.exp(-np.clip(STEEP * gap, -SUREST, SUREST)))
+    mass = MOST / (1 + np.exp(-np.clip(STEEP * gap, -SUREST, SUREST)))
     odds = np.where(both, _log_sum(scores, never, starts) - _log_sum(scores, ~never, starts), 0)
-    more = (np.logaddexp(0, np.log(room) - odds) - np.log1p(-room)) * both  # from the log odds of p to those of p'
+    more = (np.logaddexp(0, np.log(mass) - odds) - np.log1p(-mass)) * both  # from the log odds of p to those of p'
     added: Float32 = (np.repeat(more, lengths) * never).astype(np.float32)
     return added
 
