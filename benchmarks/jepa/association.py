@@ -46,12 +46,12 @@ def principal_components(stored: Observations, fresh: Observations) -> tuple[Flo
     """Returns the first 128 components of all raw numbers. Senses have equal variance; missing ones get their mean."""
     columns: list[tuple[Float32, Float32]] = []
     for name, values in stored.values.items():
-        flat, asked = (v.reshape(len(v), -1).astype(np.float32) for v in (values, fresh.values[name]))
+        flat, queries = (v.reshape(len(v), -1).astype(np.float32) for v in (values, fresh.values[name]))
         seen = flat[stored.present[name]]
         mean, scale = seen.mean(0), np.sqrt(seen.var(0).sum())
         parts = [
             (x - mean) / scale * there[:, None]
-            for x, there in ((flat, stored.present[name]), (asked, fresh.present[name]))
+            for x, there in ((flat, stored.present[name]), (queries, fresh.present[name]))
         ]
         columns.append((parts[0], parts[1]))
     raw, cues = (np.concatenate(side, axis=1) for side in zip(*columns, strict=True))
@@ -69,10 +69,10 @@ def fitted(setup: Setup, vectors: Float32) -> PredictiveAssociativeIndex:
 
 
 def measure(
-    setup: Setup, index: PredictiveAssociativeIndex, fresh: Any, mode: Any = "association", asked: Int64 | None = None
+    setup: Setup, index: PredictiveAssociativeIndex, fresh: Any, mode: Any = "association", cues: Int64 | None = None
 ) -> dict[str, float]:
     """Returns AP@1, R@20 and CBR@20 of fresh views; the memory of the same moment counts neither as hit nor as miss."""
-    moments = setup.asked if asked is None else asked
+    moments = setup.cues if cues is None else cues
     room = setup.world.room
     found: dict[str, list[float]] = {row: [] for row in ROWS}
     for moment, hits in zip(moments, index.recall(fresh, k=DEPTH + 1, mode=mode), strict=True):

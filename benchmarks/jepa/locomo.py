@@ -33,14 +33,15 @@ WEIGHTS = ({"speaker": 0.03, "date": 0.03}, {"speaker": 0.1, "date": 0.1}, {"spe
 def turns_as_states(file: Path | None, passes: int, device: str, cache: Path | None) -> dict[str, Any]:
     recalls: dict[str, list[list[list[float]]]] = {}
     conversations = read(find(file, FILES, source or ""))
-    for conversation, (texts, asked) in zip(conversations, embed(conversations, cache), strict=True):
+    for conversation, (texts, question_texts) in zip(conversations, embed(conversations, cache), strict=True):
         speakers = [turn["text"].split(":", 1)[0] for turn in conversation.turns]
         dates = [seconds(turn["date"]) for turn in conversation.turns]
         moments = [{"text": t, "speaker": s, "date": d} for t, s, d in zip(texts, speakers, dates, strict=True)]
         names = sorted(set(speakers))
-        plain = [{"text": one} for one in asked]
+        plain = [{"text": one} for one in question_texts]
         named = [
-            {"text": one, **speaker(q, names)} for one, (q, _, _) in zip(asked, conversation.questions, strict=True)
+            {"text": one, **speaker(q, names)}
+            for one, (q, _, _) in zip(question_texts, conversation.questions, strict=True)
         ]
         ids = [turn["id"] for turn in conversation.turns]
         sessions = np.array([turn["session"] for turn in conversation.turns])
@@ -51,7 +52,7 @@ def turns_as_states(file: Path | None, passes: int, device: str, cache: Path | N
         index = PredictiveAssociativeIndex(dim=texts.shape[1])
         index.add(texts, ids)
         index.fit(groups, device=device)
-        ask(answers, "text alone", index, asked)
+        ask(answers, "text alone", index, question_texts)
         kinds = {
             "text": Modality.vector(texts.shape[1], precomputed=True),
             "speaker": Modality.category(names),

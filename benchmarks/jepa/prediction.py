@@ -58,7 +58,7 @@ def features(states: Float32, actions: Int64) -> npt.NDArray[np.float64]:
     return np.concatenate([states, taken, np.ones((len(states), 1))], axis=1)
 
 
-def ridge(x: npt.NDArray[np.float64], y: Float32, asked: npt.NDArray[np.float64]) -> Float32:
+def ridge(x: npt.NDArray[np.float64], y: Float32, queries: npt.NDArray[np.float64]) -> Float32:
     """Ridge regression; its strength is chosen on the last fifth of the training data."""
     cut = len(x) * 4 // 5
 
@@ -67,7 +67,7 @@ def ridge(x: npt.NDArray[np.float64], y: Float32, asked: npt.NDArray[np.float64]
         return np.linalg.solve(part.T @ part + strength * np.eye(x.shape[1]), part.T @ y[:count])
 
     errors = [float(((x[cut:] @ solve(strength, cut) - y[cut:]) ** 2).mean()) for strength in RIDGES]
-    predicted: Float32 = (asked @ solve(RIDGES[int(np.argmin(errors))], len(x))).astype(np.float32)
+    predicted: Float32 = (queries @ solve(RIDGES[int(np.argmin(errors))], len(x))).astype(np.float32)
     return predicted
 
 
@@ -122,7 +122,7 @@ def imagination(setup: Setup) -> dict[str, Any]:
     paths["random walk, shaped like the states"] = random_walks(
         both[0], lengths, random, axes * np.sqrt(values.clip(0))
     )
-    own = setup.world.episode[setup.asked[:STARTS]]
+    own = setup.world.episode[setup.cues[:STARTS]]
     among = (memories[random.permutation(len(memories))[:1000]] @ memories.T).astype(np.float64)
     among[among > 0.9999] = -1
     columns = {name: describe(np.stack(path[1:]), memories, setup.world, own) for name, path in paths.items()}

@@ -33,10 +33,10 @@ def ablation(setup: Setup) -> dict[str, Any]:
     for sense in MISSING:
         senses = tuple(other for other in MISSING if other != sense)
         without = setup.train(f"joint-no-{sense}", replace(JOINT, settle=0), senses)
-        memories, asked = (_only(o, senses) for o in (setup.stored, setup.fresh))
+        memories, queries = (_only(o, senses) for o in (setup.stored, setup.fresh))
         # a moment without any sense left stays a memory and a cue; its input says that every sense is missing
         columns[f"never {sense}"] = measure(
-            setup, fitted(setup, without.encoder.encode(memories)), without.encoder.encode(asked)
+            setup, fitted(setup, without.encoder.encode(memories)), without.encoder.encode(queries)
         )
     return {"columns": columns, "rows": ROWS}
 
@@ -44,7 +44,7 @@ def ablation(setup: Setup) -> dict[str, Any]:
 def _cues(setup: Setup, encode: Any, without: tuple[str, ...]) -> tuple[Any, str, Any]:
     there = np.any([setup.fresh.present[sense] for sense in MISSING if sense not in without], axis=0)
     some = np.flatnonzero(there)
-    return encode(setup.fresh[some].without(*without)), "association", setup.asked[some]
+    return encode(setup.fresh[some].without(*without)), "association", setup.cues[some]
 
 
 def _only(observations: Observations, senses: tuple[str, ...]) -> Observations:

@@ -57,14 +57,14 @@ class Setup:
         return np.split(graph.indices, graph.indptr[1:-1])
 
     @cached_property
-    def asked(self) -> Int64:
+    def cues(self) -> Int64:
         """Returns the moments that are cues."""
         return np.sort(np.random.default_rng([self.seed, 3]).choice(len(self.world), QUERIES, replace=False))
 
     @cached_property
     def fresh(self) -> Observations:
         """Returns new views of the moments that are cues, with another light and from another side."""
-        return Observations(*self.world.observe(self.asked, FRESH))
+        return Observations(*self.world.observe(self.cues, FRESH))
 
     @cached_property
     def episodes_as_ids(self) -> list[list[str]]:

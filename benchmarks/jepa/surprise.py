@@ -43,12 +43,14 @@ def surprise(setup: Setup) -> dict[str, Any]:
         np.concatenate([old.episode, new.episode + setup.episodes]),
         np.concatenate([old.position, new.position]),
     )
-    asked = {name: _ask(setup, trained, new, targets) for name, targets in (("event", events), ("plain", _plain(new)))}
+    questions = {
+        name: _ask(setup, trained, new, targets) for name, targets in (("event", events), ("plain", _plain(new)))
+    }
     columns: dict[str, dict[str, float]] = {}
     for exposures in EXPOSURES:
         for name, weight in weights.items():
             learned = _learn(setup, trained, memories, both, np.concatenate([np.ones(len(old)), weight]), exposures)
-            columns[f"{name}, {exposures}"] = _measure(len(old), learned, memories, asked)
+            columns[f"{name}, {exposures}"] = _measure(len(old), learned, memories, questions)
     return {
         "columns": columns,
         "rows": ["event recalled", "plain recalled"],
@@ -80,12 +82,12 @@ def _ask(setup: Setup, trained: Trained, new: multimodal.World, targets: Int64) 
 
 
 def _measure(
-    start: int, inward: Predictor, memories: Float32, asked: dict[str, tuple[Int64, Int64, Float32]]
+    start: int, inward: Predictor, memories: Float32, questions: dict[str, tuple[Int64, Int64, Float32]]
 ) -> dict[str, float]:
     """Returns how often the event or plain moment is in the first 20 hits, which leave out the cue's own moment."""
     index = index_of(memories, inward)
     result = {}
-    for name, (targets, cues, states) in asked.items():
+    for name, (targets, cues, states) in questions.items():
         found = [
             str(start + target) in [hit.id for hit in hits if hit.id != str(start + cue)][:20]
             for target, cue, hits in zip(targets, cues, index.recall(states, k=21), strict=True)

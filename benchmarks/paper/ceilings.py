@@ -80,8 +80,8 @@ def _best(setting: Setting, count: int, whitened: bool = False) -> dict[str, Any
         for batch in tqdm(batches, desc=f"{count} points", disable=None)
     ])  # fmt: skip
 
-    def scores(asked: Int64) -> Float32:
-        chosen = points[np.searchsorted(rows, asked)]  # (Q, count, d)
+    def scores(queries: Int64) -> Float32:
+        chosen = points[np.searchsorted(rows, queries)]  # (Q, count, d)
         found: Float32 = np.max([chosen[:, at] @ keys.numpy().T for at in range(count)], axis=0)
         return found
 

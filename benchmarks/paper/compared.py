@@ -33,9 +33,9 @@ def _ours(setting: Setting) -> Columns:
     timed = [str(row) for row in setting.queries.precision[:TIMED]]
     started = time.perf_counter()
     index.recall(timed, k=20)
-    asked = 1000 * (time.perf_counter() - started) / len(timed)
+    milliseconds = 1000 * (time.perf_counter() - started) / len(timed)
     numbers = (fitted.units.size + fitted.predicted.size + fitted.report["parameters"]) / 1e6
-    cost = dict(zip(COST, (fitted.report["seconds"], asked, numbers), strict=True))
+    cost = dict(zip(COST, (fitted.report["seconds"], milliseconds, numbers), strict=True))
     scores = under(setting.protocol, fitted.scores(CHANNELS[JOINT]))
     return {
         "default recall": evaluate_ranks(recalled(index), setting.queries, setting.world) | cost,

@@ -52,8 +52,8 @@ def _measure(setting: Setting, baseline: Baseline) -> dict[str, Any]:
     timed = setting.queries.precision[:TIMED]
     started = time.perf_counter()
     baseline.scores(timed)
-    asked = time.perf_counter() - started
-    cost = (fitted, 1000 * asked / len(timed), baseline.floats() / 1e6)
+    seconds = time.perf_counter() - started
+    cost = (fitted, 1000 * seconds / len(timed), baseline.floats() / 1e6)
     strict = replace(setting, protocol="strict")
     found: dict[str, Any] = {"cost": dict(zip(COST, cost, strict=True))}
     for protocol in PROTOCOLS:

@@ -36,10 +36,10 @@ def filled(episodes: int, seed: int) -> tuple[PredictiveAssociativeIndex, np.nda
     return index, vectors, new.reshape(-1, routines.DIM)
 
 
-def in_turn(index: PredictiveAssociativeIndex, asked: list[dict[str, Any]]) -> dict[str, float]:
+def in_turn(index: PredictiveAssociativeIndex, questions: list[dict[str, Any]]) -> dict[str, float]:
     """Returns milliseconds without and with a direction, and the median ratio of the two."""
     taken: dict[str | None, list[float]] = {None: [], "after": []}
-    for at, question in enumerate(asked):
+    for at, question in enumerate(questions):
         for direction in (None, "after") if at % 2 else ("after", None):
             began = time.process_time()
             index.recall(**question, direction=direction)
@@ -73,9 +73,9 @@ def main() -> None:
         "words": [{"query": noisy[at], "text": f"step {at % 10} of {at}"} for at in range(given.questions // 2)],
     }
     found = {}
-    for name, asked in kinds.items():
-        in_turn(index, asked[:5])
-        found[name] = in_turn(index, asked)
+    for name, questions in kinds.items():
+        in_turn(index, questions[:5])
+        found[name] = in_turn(index, questions)
         print(name, found[name])
     about = {"memories": len(index), "questions": given.questions, "seed": given.seed, "machine": "shared"}
     report.write("performance/direction", {**about, "results": found})

@@ -54,7 +54,7 @@ def dialogue(folder: Path) -> tuple[PredictiveAssociativeIndex, dict[str, str]]:
     for session in dict.fromkeys(turn["session"] for turn in talk.turns):
         ids = [turn["id"] for turn in talk.turns if turn["session"] == session]
         index.observe(Trajectory(ids=ids, id=f"session {session}"))
-    index.feedback([asked for asked, *_ in talk.questions], [sorted(used) for _, used, _ in talk.questions])
+    index.feedback([text for text, *_ in talk.questions], [sorted(used) for _, used, _ in talk.questions])
     index.fit(progress=False)
     question, used, _ = talk.questions[0]
     return index, {"question": question, "id": min(used), "session": "session 2", "field": "speaker"}
@@ -138,8 +138,8 @@ def faults_of_view(page: Any, name: str, index: PredictiveAssociativeIndex, abou
             "() => [...document.querySelectorAll('.why:not([hidden])')].every(one => one.querySelector('h3'))"
         )
     if name in ("ask", "ask by id"):
-        asked = {"text": about["question"]} if name == "ask" else {"query": about["id"]}
-        for column, hits in (("looks", index.search(**asked)), ("happened", index.recall(**asked, explain=True))):
+        query = {"text": about["question"]} if name == "ask" else {"query": about["id"]}
+        for column, hits in (("looks", index.search(**query)), ("happened", index.recall(**query, explain=True))):
             shown = page.locator(f"section[aria-labelledby={column}] .hit").evaluate_all(
                 "all => all.map(one => [one.dataset.id, Number(one.dataset.score)])"
             )

@@ -39,14 +39,14 @@ def main() -> None:
     found: dict[str, dict[str, float]] = {}
     for name, share in (("no filter", None), ("a filter of 2 %", 0.02), ("a filter of 50 %", 0.5)):
         inside = None if share is None else np.sort(random.choice(count, int(share * count), replace=False))
-        for what, before, now, asked in (
+        for what, before, now, batch in (
             ("p", own, first, queries[:, :dim]),
             ("[f ; e]", whole, both, associated),
             ("[p ; f ; e]", whole, both, queries),
         ):
             old: list[float] = []
             new: list[float] = []
-            for query in asked:
+            for query in batch:
                 old.append(seconds(before, query, inside))
                 new.append(seconds(now, query, inside))
             ratio = median(new) / median(old)

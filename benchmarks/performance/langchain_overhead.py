@@ -62,9 +62,9 @@ def main() -> None:
 
     result: dict[str, Any] = {"target_ratio": TARGET, **vars(arguments), "calls": {}}
     for name, (core, adapter) in calls(store, arguments.k).items():
-        asked = list(queries.items())[: FILTERED_QUERIES if "filter" in name else None]
-        check_same(asked[0], core, adapter)
-        figures = compare(asked, core, adapter)
+        named_queries = list(queries.items())[: FILTERED_QUERIES if "filter" in name else None]
+        check_same(named_queries[0], core, adapter)
+        figures = compare(named_queries, core, adapter)
         result["calls"][name] = figures
         print(
             f"{name:28} core {figures['core_median_ms']:8.3f} ms, adapter {figures['adapter_median_ms']:8.3f} ms: "
@@ -119,17 +119,17 @@ def calls(store: PAMVectorStore, k: int) -> dict[str, tuple[Core, Adapter]]:
     }
 
 
-def check_same(asked: tuple[str, list[float]], core: Core, adapter: Adapter) -> None:
+def check_same(named_queries: tuple[str, list[float]], core: Core, adapter: Adapter) -> None:
     """Raises SystemExit if the answers differ, because times are comparable only for equal answers."""
-    query, vector = asked
+    query, vector = named_queries
     if [hit.id for hit in core(query, vector)] != [document.id for document in adapter(query)]:
         raise SystemExit("The adapter answers otherwise than the core.")
 
 
-def compare(asked: list[tuple[str, list[float]]], core: Core, adapter: Adapter) -> dict[str, Any]:
+def compare(named_queries: list[tuple[str, list[float]]], core: Core, adapter: Adapter) -> dict[str, Any]:
     """Times both on every query, in turns."""
     core_times, adapter_times = [], []
-    for at, (query, vector) in enumerate(asked):
+    for at, (query, vector) in enumerate(named_queries):
         if at % 2:
             adapter_times.append(seconds(adapter, query))
             core_times.append(seconds(core, query, vector))
@@ -138,7 +138,7 @@ def compare(asked: list[tuple[str, list[float]]], core: Core, adapter: Adapter) 
             adapter_times.append(seconds(adapter, query))
     base, ours = statistics.median(core_times), statistics.median(adapter_times)
     return {
-        "queries": len(asked),
+        "queries": len(named_queries),
         "core_median_ms": 1e3 * base,
         "adapter_median_ms": 1e3 * ours,
         "ratio": ours / base,

@@ -95,13 +95,16 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        result = measure(asked.items, asked.rounds, asked.seed, Path(folder))
+        result = measure(arguments.items, arguments.rounds, arguments.seed, Path(folder))
     for kind, stores in result["milliseconds"].items():
         print(kind, {name: (one["p50"], one["ratio"]) for name, one in stores.items()})
     print(result["seconds_to_fill"])
-    write("performance/langgraph_search", {"items": asked.items, "rounds": asked.rounds, "seed": asked.seed, **result})
+    write(
+        "performance/langgraph_search",
+        {"items": arguments.items, "rounds": arguments.rounds, "seed": arguments.seed, **result},
+    )
 
 
 if __name__ == "__main__":

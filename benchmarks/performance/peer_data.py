@@ -89,7 +89,7 @@ class World:
         noise = self._random.standard_normal((count, self.vectors.shape[1]), np.float32)
         return self.vectors[chosen] + noise
 
-    def asked(self, kind: str) -> RangeFilter | None:
+    def filter_of(self, kind: str) -> RangeFilter | None:
         """Returns a filter of a kind, with new random values."""
         if kind == KINDS[0]:
             return None
@@ -100,8 +100,8 @@ class World:
         positions = np.flatnonzero((values >= first) & (values < first + size))
         return RangeFilter(key, first, first + size, positions, len(values))
 
-    def exact(self, query: Float32, k: int, asked: RangeFilter | None) -> list[str]:
+    def exact(self, query: Float32, k: int, bounds: RangeFilter | None) -> list[str]:
         """Returns the ids of the nearest rows by cosine."""
         scores = (self.vectors @ query) / self._lengths
-        positions = np.arange(len(scores)) if asked is None else asked.positions
+        positions = np.arange(len(scores)) if bounds is None else bounds.positions
         return [f"memory-{at}" for at in positions[np.argsort(-scores[positions], kind="stable")[:k]].tolist()]

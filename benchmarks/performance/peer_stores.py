@@ -37,7 +37,7 @@ class PeerStore(Protocol):
     def settle(self) -> None:
         """Runs the maintenance that a user would start after adding rows, for example builds an index."""
 
-    def search(self, query: Float32, k: int, asked: RangeFilter | None) -> list[str]:
+    def search(self, query: Float32, k: int, bounds: RangeFilter | None) -> list[str]:
         """Returns the ids of the ``k`` nearest rows that match a filter, and reads texts and metadata."""
 
     def batch(self, queries: Float32, k: int) -> list[list[str]]:
@@ -63,8 +63,8 @@ class Ours:
     def settle(self) -> None:
         pass
 
-    def search(self, query: Float32, k: int, asked: RangeFilter | None) -> list[str]:
-        where = None if asked is None else {asked.key: {"$gte": asked.first, "$lt": asked.end}}
+    def search(self, query: Float32, k: int, bounds: RangeFilter | None) -> list[str]:
+        where = None if bounds is None else {bounds.key: {"$gte": bounds.first, "$lt": bounds.end}}
         return [hit.id for hit in self._index.search(query, k=k, where=where)]
 
     def batch(self, queries: Float32, k: int) -> list[list[str]]:
@@ -91,11 +91,13 @@ class Faiss:
     def settle(self) -> None:
         pass
 
-    def search(self, query: Float32, k: int, asked: RangeFilter | None) -> list[str]:
+    def search(self, query: Float32, k: int, bounds: RangeFilter | None) -> list[str]:
         options = {}
-        if asked is not None:
+        if bounds is not None:
             selector = (
-                self._faiss.IDSelectorBatch(asked.positions) if asked.few else self._faiss.IDSelectorBitmap(asked.bits)
+                self._faiss.IDSelectorBatch(bounds.positions)
+                if bounds.few
+                else self._faiss.IDSelectorBitmap(bounds.bits)
             )
             options["params"] = self._faiss.SearchParameters(sel=selector)
         return [f"memory-{at}" for at in self._index.search(unit(query[None]), k, **options)[1][0].tolist()]
@@ -139,10 +141,10 @@ class Lance:
             self._table.create_scalar_index(column, index_type="BITMAP")
         self._table.optimize()
 
-    def search(self, query: Float32, k: int, asked: RangeFilter | None) -> list[str]:
+    def search(self, query: Float32, k: int, bounds: RangeFilter | None) -> list[str]:
         found = self._table.search(query).distance_type("cosine").select([*self.COLUMNS, "_distance"]).limit(k)
-        if asked is not None:
-            found = found.where(f"{asked.key} >= {asked.first} AND {asked.key} < {asked.end}", prefilter=True)
+        if bounds is not None:
+            found = found.where(f"{bounds.key} >= {bounds.first} AND {bounds.key} < {bounds.end}", prefilter=True)
         return [row["id"] for row in found.to_list()]
 
     def batch(self, queries: Float32, k: int) -> list[list[str]]:
@@ -182,10 +184,10 @@ class Chroma:
     def settle(self) -> None:
         pass
 
-    def search(self, query: Float32, k: int, asked: RangeFilter | None) -> list[str]:
+    def search(self, query: Float32, k: int, bounds: RangeFilter | None) -> list[str]:
         where = None
-        if asked is not None:
-            where = {"$and": [{asked.key: {"$gte": asked.first}}, {asked.key: {"$lt": asked.end}}]}
+        if bounds is not None:
+            where = {"$and": [{bounds.key: {"$gte": bounds.first}}, {bounds.key: {"$lt": bounds.end}}]}
         ids: list[str] = self._collection.query(query_embeddings=query[None], n_results=k, where=where)["ids"][0]
         return ids
 
@@ -225,11 +227,11 @@ class Qdrant:
     def settle(self) -> None:
         pass
 
-    def search(self, query: Float32, k: int, asked: RangeFilter | None) -> list[str]:
+    def search(self, query: Float32, k: int, bounds: RangeFilter | None) -> list[str]:
         where = None
-        if asked is not None:
-            span = self._models.Range(gte=asked.first, lt=asked.end)
-            where = self._models.Filter(must=[self._models.FieldCondition(key=asked.key, range=span)])
+        if bounds is not None:
+            span = self._models.Range(gte=bounds.first, lt=bounds.end)
+            where = self._models.Filter(must=[self._models.FieldCondition(key=bounds.key, range=span)])
         found = self._client.query_points("memories", query=query, limit=k, query_filter=where, with_payload=True)
         return [point.payload["id"] for point in found.points]
 
@@ -272,8 +274,8 @@ class LangChainFaiss:
     def settle(self) -> None:
         pass
 
-    def search(self, query: Float32, k: int, asked: RangeFilter | None) -> list[str]:
-        where = None if asked is None else {asked.key: {"$gte": asked.first, "$lt": asked.end}}
+    def search(self, query: Float32, k: int, bounds: RangeFilter | None) -> list[str]:
+        where = None if bounds is None else {bounds.key: {"$gte": bounds.first, "$lt": bounds.end}}
         most = self._store.index.ntotal
         found = self._store.similarity_search_by_vector(unit(query[None])[0].tolist(), k=k, filter=where, fetch_k=most)
         return [document.id for document in found]

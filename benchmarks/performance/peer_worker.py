@@ -31,7 +31,7 @@ class Worker:
         self._world, self._store = World(count, dim, seed), STORES[name]()
         self._folder, self._dim, self._k = folder, dim, 10
         self._queries = self._world.queries(4_096)
-        self._filters = {kind: [self._world.asked(kind) for _ in range(256)] for kind in KINDS}
+        self._filters = {kind: [self._world.filter_of(kind) for _ in range(256)] for kind in KINDS}
 
     def open(self, first: int) -> Answer:
         """Opens the store. If ``first`` is not negative, also runs that query before it returns."""
@@ -54,12 +54,12 @@ class Worker:
 
     def search(self, kind: str, at: int) -> Answer:
         """Runs one query, given by its number; returns the recall of the exact answer."""
-        query, asked = self._queries[at], self._filters[kind][at % 256]
-        if asked is not None:
-            _ = asked.bits  # computed before the timing, for FAISS
+        query, bounds = self._queries[at], self._filters[kind][at % 256]
+        if bounds is not None:
+            _ = bounds.bits  # computed before the timing, for FAISS
         found: list[str] = []
-        taken = clocked(lambda: found.extend(self._store.search(query, self._k, asked)))
-        exact = self._world.exact(query, self._k, asked)
+        taken = clocked(lambda: found.extend(self._store.search(query, self._k, bounds)))
+        exact = self._world.exact(query, self._k, bounds)
         return {**taken, "recall": len(set(found) & set(exact)) / len(exact)}
 
     def batch(self, size: int) -> Answer:

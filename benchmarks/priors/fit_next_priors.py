@@ -65,10 +65,10 @@ def main() -> None:
         for part in (None, *range(STRETCHES)):
             some = experience if part is None else stretch(experience, part)
             when = times if times is None or part is None else stretch([times], part)[0]
-            asked = held_out(ExperienceCopy.of(graph_of(some), similar, when), arguments.seed)
-            if asked is not None:
-                found["walks" if name == "wikispeedia" else "records"].append(asked)
-                print(name, part, sum(map(len, some)), "steps", asked.count, "questions")
+            questions = held_out(ExperienceCopy.of(graph_of(some), similar, when), arguments.seed)
+            if questions is not None:
+                found["walks" if name == "wikispeedia" else "records"].append(questions)
+                print(name, part, sum(map(len, some)), "steps", questions.count, "questions")
     parts = np.mean([fit(some) for some in found.values() if some], axis=0)
     stored = {
         "command": "python -m benchmarks.priors.fit_next_priors",
@@ -103,8 +103,8 @@ def stretch(trajectories: list[np.ndarray], part: int) -> list[np.ndarray]:
 def fit(held: list[HeldOutSplit]) -> np.ndarray:
     """Returns (2, S) weights fitted on some data sets; each section has the same weight."""
     rows = []
-    for asked in ([one.known for one in held], [one.new for one in held]):
-        shares, weight = zip(*(chosen(one.choices, len(SHARES)) for found in asked for one in found), strict=True)
+    for of_kind in ([one.known for one in held], [one.new for one in held]):
+        shares, weight = zip(*(chosen(one.choices, len(SHARES)) for found in of_kind for one in found), strict=True)
         weight = [QUESTIONS * one / one.sum() for one in weight]
         rows.append(fit_parts(np.concatenate(shares), np.concatenate(weight), np.full(len(SHARES), 1 / len(SHARES))))
     return np.stack(rows)

@@ -99,12 +99,12 @@ def dialogue(conversation: Any, embed: Any) -> Task:
     """Returns a dialogue's questions, in random order, as requests that used its turns."""
     position = {turn["id"]: at for at, turn in enumerate(conversation.turns)}
     order = np.random.default_rng(0).permutation(len(conversation.questions))
-    asked = [conversation.questions[at] for at in order.tolist()]
+    questions = [conversation.questions[at] for at in order.tolist()]
     texts = [turn["text"] for turn in conversation.turns]
-    used = [sorted(position[id] for id in evidence) for _, evidence, _ in asked]
+    used = [sorted(position[id] for id in evidence) for _, evidence, _ in questions]
     sessions = conversation.sessions
     walks = [np.flatnonzero(sessions == session).tolist() for session in np.unique(sessions)]
-    made = _task("locomo", texts, [question for question, _, _ in asked], used, embed)
+    made = _task("locomo", texts, [question for question, _, _ in questions], used, embed)
     return replace(made, trajectories=[walk for walk in walks if len(walk) > 1])
 
 
@@ -134,27 +134,29 @@ def samples(name: str, task: Task) -> list[list[Sample]]:
     make = evidence_builder(corpus)
     for n in sorted({size for size in SIZES if size < total} | {min(total, SIZES[-1])}):
         past, random = history(last(task, n), corpus), np.random.default_rng(0)
-        for mine, asked in zip(found, ask_held_out(past, make, seed=0), strict=True):
-            if asked is not None:
-                mine.append(_sample(name, n, make(past.log()).features, asked, random))
+        for mine, questions in zip(found, ask_held_out(past, make, seed=0), strict=True):
+            if questions is not None:
+                mine.append(_sample(name, n, make(past.log()).features, questions, random))
     past = history(task, corpus)
     for n in (size for size in FEW if 2 * size <= total):
         random, kinds_asked = np.random.default_rng(0), [[] for _ in KINDS]
         for part, (known, held, first_uses) in enumerate(_next(past, n)):
             evidence = make(past.log(known))
-            for kind, asked in ask_of(past, evidence, held, first_uses, random, part):
-                kinds_asked[kind].append(asked)
+            for kind, questions in ask_of(past, evidence, held, first_uses, random, part):
+                kinds_asked[kind].append(questions)
         for mine, several in zip(found, kinds_asked, strict=True):
             if several:
                 mine.append(_sample(name, n, evidence.features, join(several), random))
     return found
 
 
-def _sample(name: str, n: int, every: tuple[str, ...], asked: HeldOutQuestions, random: np.random.Generator) -> Sample:
+def _sample(
+    name: str, n: int, every: tuple[str, ...], questions: HeldOutQuestions, random: np.random.Generator
+) -> Sample:
     others = [at for at, feature in enumerate(every) if feature != AGAIN and feature not in WITHOUT_FEEDBACK]
     features = tuple(every[at] for at in others)
-    few = np.sort(random.permutation(len(asked))[:QUESTIONS])
-    choices = asked.take(few).settled().choices
+    few = np.sort(random.permutation(len(questions))[:QUESTIONS])
+    choices = questions.take(few).settled().choices
     choices = replace(choices, features=choices.features[:, others])
     return Sample(name, n, features, sample(choices, np.array([START.get(feature, 0.0) for feature in features])))
 
@@ -166,14 +168,14 @@ def _next(past: History, n: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.ND
     before its first use; otherwise every item always existed.
     """
     total, size = len(past), len(past.stored)
-    asked = min(total - n, NEXT)
+    tests = min(total - n, NEXT)
     request, rows, _ = past.uses.expand(np.arange(total))
     first = np.full(size, -1)
     np.maximum.at(first, rows, total)
     np.minimum.at(first, rows, request)
-    for start in np.unique(np.linspace(0, total - n - asked, STARTS).astype(np.int64)).tolist():
+    for start in np.unique(np.linspace(0, total - n - tests, STARTS).astype(np.int64)).tolist():
         later = first >= start + n if past.timed else np.zeros(size, bool)
-        known, held = np.arange(start, start + n), np.arange(start + n, start + n + asked)
+        known, held = np.arange(start, start + n), np.arange(start + n, start + n + tests)
         yield known, held, FirstUses(later, 0.0, np.zeros(size, bool))
 
 
@@ -205,9 +207,9 @@ def again(name: str, task: Task) -> list[Sample]:
         corpus = corpus_of(task)
         past, make = history(last(task, n), corpus), evidence_builder(corpus)
         random = np.random.default_rng(0)
-        asked = np.sort(random.permutation(n)[:AGAIN_QUESTIONS])
+        repeated = np.sort(random.permutation(n)[:AGAIN_QUESTIONS])
         held = np.sort(random.permutation(n)[: max(n // 5, 1)])[:AGAIN_QUESTIONS]
-        for known, questions in ((np.arange(n), asked), (np.setdiff1d(np.arange(n), held), held)):
+        for known, questions in ((np.arange(n), repeated), (np.setdiff1d(np.arange(n), held), held)):
             evidence = make(past.log(known))
             choices = _choices(evidence, past, questions)
             start = np.array([START.get(feature, 0.0) for feature in evidence.features])
@@ -277,9 +279,9 @@ def main() -> None:
         stored, table = json.loads(WITHOUT.read_text("utf-8")), []
     else:
         stored, table = fit_all(tasks)
-    asked = [sample for name, task in tasks for sample in again(name, task)]
+    repeated = [sample for name, task in tasks for sample in again(name, task)]
     for left_out, weights in ((None, stored["all"]), *stored["without"].items()):
-        some = [one for one in asked if one.data != left_out]
+        some = [one for one in repeated if one.data != left_out]
         weights["question"][AGAIN] = fit_again(some, weights["question"])
         weights |= {kind: weights[kind] | {AGAIN: [0.0, 0.0]} for kind in KINDS[1:]}  # a stored cue is no request
     print(f"{AGAIN}: {stored['all']['question'][AGAIN]}")
@@ -292,7 +294,7 @@ def main() -> None:
         losses = [
             {"data": one.data, "requests": one.requests, "questions": len(one.choices.starts)}
             | {name: loss_of(one, stored, name == "with") for name in ("with", "without")}
-            for one in asked
+            for one in repeated
         ]
         result = {"seed": 0, "sizes": AGAIN_SIZES, "weight": stored["all"]["question"][AGAIN], "losses": losses}
         print(report.write("priors/asked_again", result))

@@ -53,12 +53,12 @@ def questions(conversation: Conversation, days_off: int) -> list[tuple[str, set[
     return found
 
 
-def of_times(conversation: Conversation, asked: list[str]) -> Scores:
+def of_times(conversation: Conversation, texts: list[str]) -> Scores:
     """Returns (Q, N) scores of the times in the questions."""
     times = [session_time(turn["date"]) for turn in conversation.turns]
     named = TextPeriods.of([read_text(turn["text"], at) for turn, at in zip(conversation.turns, times, strict=True)])
     stamps = np.array([at.timestamp() for at in times])
-    return np.stack([time_scores(read_question(text, max(times)), stamps, named) for text in asked])
+    return np.stack([time_scores(read_question(text, max(times)), stamps, named) for text in texts])
 
 
 def measure(conversation: Conversation, embedder: Any) -> dict[int, Scores]:
@@ -70,14 +70,14 @@ def measure(conversation: Conversation, embedder: Any) -> dict[int, Scores]:
     index.add(vectors, [turn["id"] for turn in conversation.turns], texts, metadata)
     for session in np.unique(conversation.sessions):
         index.observe([turn["id"] for turn in conversation.turns if turn["session"] == session])
-    asked = questions(conversation, 0)
-    words = [question for question, _, _ in asked]
+    dated = questions(conversation, 0)
+    words = [question for question, _, _ in dated]
     position = {turn["id"]: at for at, turn in enumerate(conversation.turns)}
-    base = np.zeros((len(asked), len(position)))
+    base = np.zeros((len(dated), len(position)))
     hits_of = index.recall(embedder.encode(words, normalize_embeddings=True), k=len(position), text=words)
     for row, hits in zip(base, hits_of, strict=True):
         row[[position[hit.id] for hit in hits]] = [hit.score for hit in hits]
-    dated_questions, found = Conversation(conversation.name, conversation.turns, asked), {}
+    dated_questions, found = Conversation(conversation.name, conversation.turns, dated), {}
     for off in (0, *DAYS_OFF):  # another date changes the time alone: without times, it is asked with the right one
         bonus = of_times(conversation, [question for question, _, _ in questions(conversation, off)])
         found[off] = np.stack([evaluate(rank(base + weight * bonus), dated_questions)[:, :3] for weight in WEIGHTS])

@@ -45,20 +45,20 @@ def core(conversation: Conversation, turns: Float32, questions: Float32) -> list
     index = PredictiveAssociativeIndex(dim=turns.shape[1])
     for turn, vector in zip(conversation.turns, turns, strict=True):
         index.append(str(turn["session"]), vector, text=turn["text"], id=turn["id"])
-    asked = [text for text, _, _ in conversation.questions]
-    return [index.recall(vector, k=K, text=text).ids for vector, text in zip(questions, asked, strict=True)]
+    texts = [text for text, _, _ in conversation.questions]
+    return [index.recall(vector, k=K, text=text).ids for vector, text in zip(questions, texts, strict=True)]
 
 
 def langchain(conversation: Conversation, turns: Float32, questions: Float32) -> list[list[str]]:
-    asked = [text for text, _, _ in conversation.questions]
-    table = dict(zip(asked, questions.tolist(), strict=True))
+    texts = [text for text, _, _ in conversation.questions]
+    table = dict(zip(texts, questions.tolist(), strict=True))
     table |= {turn["text"]: vector for turn, vector in zip(conversation.turns, turns.tolist(), strict=True)}
     store = langchain_pam.PAMVectorStore(PrecomputedEmbedder(table), group_by="session")
     store.add_documents(
         [Document(turn["text"], id=turn["id"], metadata={"session": turn["session"]}) for turn in conversation.turns]
     )
     retriever = langchain_pam.PAMRetriever(vectorstore=store, k=K)
-    return [[str(found.id) for found in retriever.invoke(text)] for text in asked]
+    return [[str(found.id) for found in retriever.invoke(text)] for text in texts]
 
 
 def llama_index(conversation: Conversation, turns: Float32, questions: Float32) -> list[list[str]]:

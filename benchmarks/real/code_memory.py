@@ -54,13 +54,13 @@ class History:
     Attributes:
         task: its files.
         commits: all commits that are learnt.
-        asked: positions of the commits whose messages are queries, before they are learnt.
+        queries: positions of the commits whose messages are queries, before they are learnt.
         alone: position of each query by a file that never changed with another before -> that file.
     """
 
     task: Task
     commits: Requests
-    asked: np.ndarray
+    queries: np.ndarray
     alone: dict[int, int]
 
 
@@ -124,7 +124,7 @@ def simple(found: History, life: float) -> dict[str, Scores]:
     paths = BM25([(WordIndex.of([split(path_words(name)) for name in task.names]), 1.0)])
     rows: dict[str, list[Scores]] = {name: [] for name in ("counts", "path words", "dense + BM25 kNN", "cosine")}
     messages = BM25([(WordIndex.of(words), 1.0)])
-    for at in found.asked.tolist():
+    for at in found.queries.tolist():
         past = used[:at]
         rows["counts"].append((past.T @ (0.5 ** (np.arange(at)[::-1] / life))).astype(np.float32))
         rows["path words"].append(paths.scores(words[at]))
@@ -200,13 +200,13 @@ def ours(found: History, paths: Scores) -> tuple[Scores, Scores]:
     """Returns scores by message, (Q, N), and scores by a file that never changed with another before, (A, N)."""
     rows, alone = [], []
     own, done = Ours(found, paths), 0
-    for at in sorted({*found.asked.tolist(), *found.alone}):
+    for at in sorted({*found.queries.tolist(), *found.alone}):
         own.learn(done, at)
         done = at
         if at in found.alone:
             changed = own.memory().changed_with([found.task.names[found.alone[at]]], K)
             alone.append(own.row([hit.path for hit in changed]))
-        if at not in found.asked:
+        if at not in found.queries:
             continue
         # as CodeMemory.recall, but without the commits as reasons
         vector, text = found.commits.vectors[at], found.commits.texts[at]
@@ -223,8 +223,8 @@ def new_files(found: History, mine: Scores, paths: Scores) -> dict[str, Any]:
     cues = np.array(list(found.alone.values()), np.int64)
     others = [sorted(set(found.commits.used[at]) - {cue}) for at, cue in found.alone.items()]
     vectors = found.task.vectors
-    asked = Requests(["" for _ in others], vectors[cues], others)
-    task = Task(found.task.name, found.task.texts, vectors, found.commits, asked, cues, np.ones(len(vectors), bool))
+    queries = Requests(["" for _ in others], vectors[cues], others)
+    task = Task(found.task.name, found.task.texts, vectors, found.commits, queries, cues, np.ones(len(vectors), bool))
     cosine = vectors[cues] @ vectors.T
     scores = {"content cosine": cosine, "path + content cosine": cosine + paths[cues] @ paths.T, "ours": mine}
     return {name: evaluate(task, some) for name, some in scores.items()}
@@ -232,15 +232,15 @@ def new_files(found: History, mine: Scores, paths: Scores) -> dict[str, Any]:
 
 def run(found: History, life: float, paths: Scores) -> dict[str, Any]:
     """Returns every row of both tables."""
-    asked = found.commits.take(found.asked)
-    none = np.full(len(asked), -1)
+    queries = found.commits.take(found.queries)
+    none = np.full(len(queries), -1)
     task = Task(
-        found.task.name, found.task.texts, found.task.vectors, found.commits, asked, none, found.task.candidates
+        found.task.name, found.task.texts, found.task.vectors, found.commits, queries, none, found.task.candidates
     )
     scores = simple(found, life)
     scores["ours"], alone = ours(found, paths)
     result: dict[str, Any] = {
-        "asked": len(asked),
+        "asked": len(queries),
         "half-life": life,
         "files": {n: evaluate(task, s) for n, s in scores.items()},
     }
@@ -250,8 +250,10 @@ def run(found: History, life: float, paths: Scores) -> dict[str, Any]:
 def tuned(task: Task) -> float:
     """Returns the best half-life of counts, for 200 queries from the last fifth of experience."""
     found = history(task, True, 200)
-    asked = found.commits.take(found.asked)
-    inner = Task(task.name, task.texts, task.vectors, found.commits, asked, np.full(len(asked), -1), task.candidates)
+    queries = found.commits.take(found.queries)
+    inner = Task(
+        task.name, task.texts, task.vectors, found.commits, queries, np.full(len(queries), -1), task.candidates
+    )
     worth = {life: evaluate(inner, simple(found, life)["all three summed"])["R@5"]["mean"] for life in HALF_LIVES}
     return max(worth, key=worth.__getitem__)
 

@@ -62,7 +62,7 @@ class Repository:
         known = self.commits[: len(self.commits) - self.tests]
         return Repository(self.texts, known, len(known) // 5)
 
-    def asked(self, seed: int) -> Rows:
+    def queries(self, seed: int) -> Rows:
         """Returns the queries in order, as positions in ``commits``."""
         first = len(self.commits) - self.tests
         every = np.array([at for at in range(first, len(self.commits)) if len(self.commits[at])])
@@ -115,9 +115,9 @@ def evaluate(scores: Scores, used: Rows) -> float:
     return float(np.isin(found, used).sum() / min(K, len(np.unique(used))))
 
 
-def evidence(repository: Repository, asked: Rows) -> Iterator[tuple[Rows, dict[int, Scores], Scores, Scores]]:
+def evidence(repository: Repository, queries: Rows) -> Iterator[tuple[Rows, dict[int, Scores], Scores, Scores]]:
     """Yields for each query: its files, decayed counts by half-life, counts, and first-order scores."""
-    size, wanted = len(repository.texts), set(asked.tolist())
+    size, wanted = len(repository.texts), set(queries.tolist())
     counts, after = np.zeros(size), np.zeros((size, size))
     faded = {life: np.zeros(size) for life in HALF_LIVES}
     for at, files in enumerate(repository.commits):
@@ -139,7 +139,7 @@ def share(scores: Scores) -> Scores:
 
 
 def baselines(
-    repository: Repository, asked: Rows, tuned: dict[str, Tuned] | None
+    repository: Repository, queries: Rows, tuned: dict[str, Tuned] | None
 ) -> tuple[dict[str, list[float]], dict[str, Tuned]]:
     """Returns R@10 of each query by each baseline, and the settings; None as ``tuned`` chooses the best settings."""
     grids = {
@@ -151,7 +151,7 @@ def baselines(
         grids = {name: [one] for name, one in tuned.items()}
     found: dict[str, dict[Tuned, list[float]]] = {name: {one: [] for one in grid} for name, grid in grids.items()}
     plain: dict[str, list[float]] = {"counts": [], "first order": []}
-    for files, faded, counts, order in evidence(repository, asked):
+    for files, faded, counts, order in evidence(repository, queries):
         plain["counts"].append(evaluate(counts, files))
         plain["first order"].append(evaluate(order, files))
         for by_setting in found.values():
@@ -163,13 +163,13 @@ def baselines(
 
 
 def recalled(
-    repository: Repository, asked: Rows, vectors: npt.NDArray[np.float32], seed: int, timed: bool = True
+    repository: Repository, queries: Rows, vectors: npt.NDArray[np.float32], seed: int, timed: bool = True
 ) -> list[float]:
     """Returns R@10 of each query by ``recall_next``; ``timed``: whether timestamps mark the files of one commit."""
     index = PredictiveAssociativeIndex(vectors.shape[1])
     ids = np.arange(len(vectors)).astype(str)
     index.add(vectors, ids.tolist())
-    first, wanted, found = len(repository.commits) - repository.tests, set(asked.tolist()), []
+    first, wanted, found = len(repository.commits) - repository.tests, set(queries.tolist()), []
     known, number = np.concatenate(repository.commits[:first]), commit_of(repository.commits[:first])
     walk = Trajectory(ids=ids[known].tolist(), id="main", timestamps=number.tolist() if timed else None)
     index.fit([walk], config=CONFIG, seed=seed, progress=False)
@@ -221,23 +221,23 @@ def main() -> None:
         tasks.append((given.repository.resolve().name, of_git(given.repository)))
     for task, whole in tasks:
         inner = whole.tuning()
-        by_baseline, tuned = baselines(inner, inner.asked(given.seed), None)
+        by_baseline, tuned = baselines(inner, inner.queries(given.seed), None)
         repository = inner if given.part == "tuning" else whole
-        asked = repository.asked(given.seed)
+        queries = repository.queries(given.seed)
         if given.part == "reported":
-            by_baseline, _ = baselines(repository, asked, tuned)
+            by_baseline, _ = baselines(repository, queries, tuned)
         vectors = np.asarray(
             embedder.encode(repository.texts, normalize_embeddings=True, show_progress_bar=False), np.float32
         )
-        by_baseline["recall_next"] = recalled(repository, asked, vectors, given.seed, not given.untimed)
+        by_baseline["recall_next"] = recalled(repository, queries, vectors, given.seed, not given.untimed)
         best = np.array(by_baseline["recall_next"]) - np.array(by_baseline["recency + counts"])
         results[task] = {
-            "asked": len(asked),
+            "asked": len(queries),
             "tuned": {row: asdict(one) for row, one in tuned.items()},
             "rows": {row: figures(values) for row, values in by_baseline.items()},
             "recall_next over recency + counts": figures(best.tolist()),
         }
-        print(task, len(asked), tuned)
+        print(task, len(queries), tuned)
         print(report.table(["R@10", "error"], {row: figures(values) for row, values in by_baseline.items()}))
     report.write(
         name,

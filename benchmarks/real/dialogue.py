@@ -70,10 +70,10 @@ def _conversation(found: dict[str, Any]) -> Conversation:
         number += 1
     there = {turn["id"] for turn in turns}
     questions = []
-    for asked in found["qa"]:
-        named = set(re.findall(r"D\d+:\d+", " ".join(asked.get("evidence", [])))) & there
-        if asked["category"] in CATEGORIES and named:
-            questions.append((asked["question"], named, asked["category"]))
+    for question in found["qa"]:
+        named = set(re.findall(r"D\d+:\d+", " ".join(question.get("evidence", [])))) & there
+        if question["category"] in CATEGORIES and named:
+            questions.append((question["question"], named, question["category"]))
     return Conversation(found["sample_id"], turns, questions)
 
 

@@ -104,14 +104,14 @@ def library(pool: Pool, titles: str, with_feedback: bool = False, fitted: bool =
     if with_feedback:
         known = pool.halves()[0]
         used = [[str(at) for at in pool.supporting[question]] for question in known]
-        index.feedback(pool.asked[known.start : known.stop], used, text=[pool.questions[at] for at in known])
+        index.feedback(pool.question_vectors[known.start : known.stop], used, text=[pool.questions[at] for at in known])
     if fitted:
         index.fit(progress=False)
     scores = np.full((len(pool.questions), len(pool.texts)), -np.inf)
     seconds = []
     for at, question in enumerate(pool.questions):
         started = time.perf_counter()
-        hits = index.recall(pool.asked[at], max(CUTS), text=question)
+        hits = index.recall(pool.question_vectors[at], max(CUTS), text=question)
         seconds.append(time.perf_counter() - started)
         scores[at, [int(id) for id in hits.ids]] = -np.arange(len(hits), dtype=float)
     row = f"recall, {titles or 'no titles'}{', feedback' * with_feedback}{', fitted' * fitted}"
@@ -126,8 +126,8 @@ def follow(pool: Pool, store: SQLiteMentions, questions: Sequence[int]) -> dict[
     started = time.perf_counter()
     for at in questions:
         best = np.argsort(-pool.base[at], kind="stable")[:CANDIDATES]
-        asked = Question(pool, at)
-        found[at] = source.score(asked, best + 1, asked.scores(best + 1))
+        question = Question(pool, at)
+        found[at] = source.score(question, best + 1, question.scores(best + 1))
     pool.seconds["a question"] = (time.perf_counter() - started) / max(len(questions), 1)
     return found
 

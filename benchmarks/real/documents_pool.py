@@ -31,7 +31,7 @@ class Pool:
         questions: the original texts.
         supporting: positions of the passages that each question needs.
         vectors: (N, d) unit embeddings of the texts.
-        asked: (Q, d) unit embeddings of the questions.
+        question_vectors: (Q, d) unit embeddings of the questions.
     """
 
     titles: list[str]
@@ -39,12 +39,12 @@ class Pool:
     questions: list[str]
     supporting: list[list[int]]
     vectors: Float32
-    asked: Float32
+    question_vectors: Float32
     seconds: dict[str, float] = field(default_factory=dict)
 
     @cached_property
     def cosine(self) -> Scores:
-        return (self.asked @ self.vectors.T).astype(float)
+        return (self.question_vectors @ self.vectors.T).astype(float)
 
     @cached_property
     def words(self) -> Words:
@@ -68,8 +68,8 @@ class Words:
         self.sets = [set(terms) for terms in tokens]
         scorer = bm25s.BM25(k1=1.2, b=0.75)
         scorer.index(tokens, show_progress=False)
-        asked = bm25s.tokenize(questions, return_ids=False, show_progress=False, **options)
-        self.terms = [[term for term in dict.fromkeys(one) if term in scorer.vocab_dict] for one in asked]
+        question_tokens = bm25s.tokenize(questions, return_ids=False, show_progress=False, **options)
+        self.terms = [[term for term in dict.fromkeys(one) if term in scorer.vocab_dict] for one in question_tokens]
         self.scores = np.array([scorer.get_scores(one) if one else np.zeros(len(texts)) for one in self.terms], float)
         self.scaled: Scores = self.scores / np.maximum(self.scores.max(axis=1, keepdims=True), 1e-9)
         count: dict[str, int] = {}

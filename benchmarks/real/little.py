@@ -64,7 +64,7 @@ def ask(task: Little, kind: str, method: Callable[..., list[Hits]], words: bool)
     assert task.request_vectors is not None
     if kind == "vector" or not words:
         return method(task.request_vectors, k=max(KS))
-    return method(task.request_vectors, k=max(KS), text=[text for text, _ in task.asked])
+    return method(task.request_vectors, k=max(KS), text=[text for text, _ in task.questions])
 
 
 def recalls(answers: list[Hits], wanted: list[frozenset[int]]) -> Recalls:
@@ -89,8 +89,8 @@ def confidences(answers: list[Hits], wanted: list[frozenset[int]]) -> tuple[list
 
 def measure(task: Little, seed: int) -> tuple[dict[str, dict[str, Recalls]], dict[str, Any], float]:
     """Returns (Q, 2) recalls by kind of query and row, the confidence of the hits, and the fit's processor time."""
-    kinds = [kind for kind in KINDS if (task.cues if kind == "id" else task.asked)]
-    wanted = {kind: [relevant for _, relevant in (task.cues if kind == "id" else task.asked)] for kind in kinds}
+    kinds = [kind for kind in KINDS if (task.cues if kind == "id" else task.questions)]
+    wanted = {kind: [relevant for _, relevant in (task.cues if kind == "id" else task.questions)] for kind in kinds}
     index = build(task)
     found: dict[str, dict[str, Recalls]] = {kind: {} for kind in kinds}
     for kind in kinds:

@@ -31,7 +31,7 @@ class Little:
         vectors: (N, d).
         given: trajectories to learn from, each some positions of memories.
         cues: memories that are in no trajectory, each with the memories that it is later experienced with.
-        asked: requests in words, each with the memories that it uses.
+        questions: requests in words, each with the memories that it uses.
         request_vectors: (Q, d) of the requests.
         window: the window of ``fit``.
     """
@@ -40,7 +40,7 @@ class Little:
     vectors: Float32
     given: list[list[int]]
     cues: list[tuple[int, frozenset[int]]]
-    asked: list[tuple[str, frozenset[int]]] = field(default_factory=list)
+    questions: list[tuple[str, frozenset[int]]] = field(default_factory=list)
     request_vectors: Float32 | None = None
     window: int = WINDOW
 
@@ -55,8 +55,13 @@ def documents(path: Path, encode: Encode, sizes: Sequence[int]) -> Iterator[tupl
             if size <= len(given):
                 sets = [pool.supporting[at] for at in given[:size]]
                 after = [pool.supporting[at] for at in later]
-                asked = [(pool.questions[at], frozenset(pool.supporting[at])) for at in later]
-                yield size, Little(pool.texts, pool.vectors, sets, _together(sets, after), asked, pool.asked[later])
+                questions = [(pool.questions[at], frozenset(pool.supporting[at])) for at in later]
+                yield (
+                    size,
+                    Little(
+                        pool.texts, pool.vectors, sets, _together(sets, after), questions, pool.question_vectors[later]
+                    ),
+                )
 
 
 def requests(folder: Path, encode: Encode, sizes: Sequence[int]) -> Iterator[tuple[int, Little]]:
@@ -70,11 +75,14 @@ def requests(folder: Path, encode: Encode, sizes: Sequence[int]) -> Iterator[tup
     before = [used for _, used in rows[:cut] if len(set(used)) > 1][-EXPERIENCES:]
     after = [row for row in rows[cut:] if len(set(row[1])) > 1]
     after = [after[at] for at in np.sort(np.random.default_rng(0).permutation(len(after))[:REQUESTS])]
-    vectors, asked = encode(texts), encode([cue for cue, _ in after])
+    vectors, request_vectors = encode(texts), encode([cue for cue, _ in after])
     for size in sizes:
         given = before[-size:]
         cues = _together(given, [used for _, used in after])
-        yield size, Little(texts, vectors, given, cues, [(cue, frozenset(used)) for cue, used in after], asked)
+        yield (
+            size,
+            Little(texts, vectors, given, cues, [(cue, frozenset(used)) for cue, used in after], request_vectors),
+        )
 
 
 def dialogues(path: Path, encode: Encode, sizes: Sequence[int]) -> Iterator[tuple[int, Little]]:
@@ -86,13 +94,13 @@ def dialogues(path: Path, encode: Encode, sizes: Sequence[int]) -> Iterator[tupl
 def _dialogue(one: Conversation, encode: Encode, sizes: Sequence[int]) -> Iterator[tuple[int, Little]]:
     texts = [turn["text"] for turn in one.turns]
     position = {turn["id"]: at for at, turn in enumerate(one.turns)}
-    vectors, asked = encode(texts), encode([question for question, _, _ in one.questions])
+    vectors, request_vectors = encode(texts), encode([question for question, _, _ in one.questions])
     sessions = [np.flatnonzero(one.sessions == number).tolist() for number in np.unique(one.sessions)]
     questions = [(question, frozenset(position[id] for id in found)) for question, found, _ in one.questions]
     for size in sizes:
         if size < len(sessions):
             cues = _around(sessions[:size], sessions[size:], WINDOW)
-            yield size, Little(texts, vectors, sessions[:size], cues, questions, asked)
+            yield size, Little(texts, vectors, sessions[:size], cues, questions, request_vectors)
 
 
 def walks(folder: Path, encode: Encode, sizes: Sequence[int]) -> Iterator[tuple[int, Little]]:

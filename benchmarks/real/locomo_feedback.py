@@ -48,10 +48,10 @@ def index_of(conversation: Conversation, vectors: Any, timed: bool) -> Predictiv
     return index
 
 
-def recalls(index: PredictiveAssociativeIndex, conversation: Conversation, vectors: Any, asked: Any) -> Recalls:
+def recalls(index: PredictiveAssociativeIndex, conversation: Conversation, vectors: Any, questions: Any) -> Recalls:
     """Returns (Q, 3) shares of the evidence among the first k, relative to the largest possible number."""
     rows = []
-    for at in asked.tolist():
+    for at in questions.tolist():
         question, evidence, _ = conversation.questions[at]
         ids = index.recall(vectors[at], max(KS), text=question, now=last_day(conversation)).ids
         rows.append([len(evidence & set(ids[:k])) / min(k, len(evidence)) for k in KS])
@@ -70,17 +70,17 @@ def measure(conversation: Conversation, embed: Any, seed: int) -> dict[str, Reca
     order = np.random.default_rng(seed).permutation(len(questions))
     now = last_day(conversation)
     found: dict[str, list[Recalls]] = {"dated": []}
-    for given, asked in ((order[::2], order[1::2]), (order[1::2], order[::2])):
+    for given, rest in ((order[::2], order[1::2]), (order[1::2], order[::2])):
         texts = [conversation.questions[at][0] for at in given]
         used = [sorted(conversation.questions[at][1]) for at in given]
-        found["dated"].append(np.array([bool(read_question(conversation.questions[at][0], now)) for at in asked]))
+        found["dated"].append(np.array([bool(read_question(conversation.questions[at][0], now)) for at in rest]))
         for suffix in ("", TIMED):
             index = index_of(conversation, turns, bool(suffix))
-            part = {NONE: recalls(index, conversation, questions, asked)}
+            part = {NONE: recalls(index, conversation, questions, rest)}
             index.feedback(questions[given], used, text=texts, timestamp=[now.timestamp()] * len(texts))
-            part[PRIORS] = recalls(index, conversation, questions, asked)
+            part[PRIORS] = recalls(index, conversation, questions, rest)
             index._fit_mixture(seed)  # queries by text do not use the predictor, so it is not trained
-            part[FITTED] = recalls(index, conversation, questions, asked)
+            part[FITTED] = recalls(index, conversation, questions, rest)
             for row, values in part.items():
                 found.setdefault(row + suffix, []).append(values)
     return {name: np.concatenate(parts) for name, parts in found.items()}

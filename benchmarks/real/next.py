@@ -53,8 +53,8 @@ def recalled(index: PredictiveAssociativeIndex, steps: Steps) -> list[Rows]:
     ranked = []
     for start in range(0, len(steps), BATCH):
         some = steps[start : start + BATCH]
-        asked = [list(map(str, walk.articles[:at])) for walk, at in some]
-        for (walk, at), hits in zip(some, index.recall_next_many(asked, DEPTH + 1), strict=True):
+        queries = [list(map(str, walk.articles[:at])) for walk, at in some]
+        for (walk, at), hits in zip(some, index.recall_next_many(queries, DEPTH + 1), strict=True):
             rows = np.array(list(map(int, hits.ids)), np.int64)
             ranked.append(rows[rows != walk.articles[at - 1]][:DEPTH])
     return ranked
@@ -179,7 +179,7 @@ def main() -> None:
     seconds = []
     sessions = tuned(training, len(titles), arguments.seed)
     ease = tuned_ease(training, vectors, arguments.seed)
-    for experienced, asked in settings:
+    for experienced, step_sets in settings:
         index, taken = fit_index(titles, vectors, experienced, arguments.seed)
         seconds.append(taken)
         scorers = baselines() | {"EASE": ease}
@@ -187,7 +187,7 @@ def main() -> None:
             model.fit(lists(experienced), len(titles))
         for scorer in scorers.values():
             scorer.fit(experience_of(experienced), vectors, WINDOW)
-        for name, steps in asked.items():
+        for name, steps in step_sets.items():
             row = table.setdefault(name, {})
             row["recall_next"] = evaluate_next(steps, recalled(index, steps))
             row |= {method: evaluate_next(steps, by_sessions(model, steps)) for method, model in sessions.items()}
@@ -201,7 +201,7 @@ def main() -> None:
         "part": arguments.part,
         "embedder": arguments.model or "all-MiniLM-L6-v2",
         "walks": {"training": len(training), "test": len(test)},
-        "steps": {name: len(steps) for _, asked in settings for name, steps in asked.items()},
+        "steps": {name: len(steps) for _, step_sets in settings for name, steps in step_sets.items()},
         "seconds_to_add_and_fit": seconds,
         "tuned": {name: best_name(model) for name, model in sessions.items()} | {"EASE": ease.regularisation},
         "next": table,

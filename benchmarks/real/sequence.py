@@ -133,19 +133,19 @@ class SASRec:
 
         known = set(self._data.item_id_map.external_ids.tolist())
         so_far = [tuple(article for article in walk.articles[:at] if article in known) for walk, at in steps]
-        asked = [number for number, articles in enumerate(so_far) if articles]
+        users = [number for number, articles in enumerate(so_far) if articles]
         found = self._model.recommend(
-            users=np.arange(len(asked)),
-            dataset=interactions([so_far[number] for number in asked]),
+            users=np.arange(len(users)),
+            dataset=interactions([so_far[number] for number in users]),
             k=DEPTH + 1,
             filter_viewed=False,
             on_unsupported_targets="ignore",  # a walk without a prediction counts as a miss
         )
         best: list[Rows] = [np.empty(0, np.int64) for _ in steps]
         for user, items in found.groupby(Columns.User)[Columns.Item]:
-            walk, at = steps[asked[user]]
+            walk, at = steps[users[user]]
             rows = items.to_numpy(np.int64)
-            best[asked[user]] = rows[rows != walk.articles[at - 1]][:DEPTH]
+            best[users[user]] = rows[rows != walk.articles[at - 1]][:DEPTH]
         return best
 
 
@@ -215,12 +215,12 @@ def main() -> None:
         training, test = split(training)
     settings = {name: read_setting(value) for name, value in (setting.split("=") for setting in given.set)}
     hidden = set(np.random.default_rng(given.seed).permutation(len(titles))[: int(HIDDEN_SHARE * len(titles))].tolist())
-    asked = {"all": (training, {"all": draw_steps(test, given.seed)})}
+    parts = {"all": (training, {"all": draw_steps(test, given.seed)})}
     if given.part == "reported":
-        asked["hidden"] = hide(training, hidden), questions(test, hidden, given.seed)
+        parts["hidden"] = hide(training, hidden), questions(test, hidden, given.seed)
     table: dict[str, dict[str, float]] = {}
     curve: list[dict[str, float]] = []
-    for name, (experienced, rows) in asked.items():
+    for name, (experienced, rows) in parts.items():
         network = MODELS[given.model](seed=given.seed, **settings)
 
         def after(network: Network = network, rows: dict[str, Steps] = rows) -> None:

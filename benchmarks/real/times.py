@@ -134,7 +134,7 @@ def recalled(conversation: Conversation, embedder: Any, seed: int) -> tuple[Scor
     """
     questions = [question for question, _, _ in conversation.questions]
     texts = [turn["text"] for turn in conversation.turns]
-    vectors, asked = (
+    vectors, question_vectors = (
         embedder.encode(part, normalize_embeddings=True, show_progress_bar=False) for part in (texts, questions)
     )
     ids = [turn["id"] for turn in conversation.turns]
@@ -144,12 +144,12 @@ def recalled(conversation: Conversation, embedder: Any, seed: int) -> tuple[Scor
     index.fit(group_by="session", order_by="time", seed=seed)
     position = {id: at for at, id in enumerate(ids)}
     scores = np.zeros((len(questions), len(ids)))
-    for row, hits in zip(scores, index.recall(asked, k=len(ids), text=questions), strict=True):
+    for row, hits in zip(scores, index.recall(question_vectors, k=len(ids), text=questions), strict=True):
         row[[position[hit.id] for hit in hits]] = [hit.score for hit in hits]
 
     def ranked(**options: Any) -> Ranking:
         found = np.full((len(questions), DEPTH), -1, np.int64)
-        for row, hits in zip(found, index.recall(asked, k=DEPTH, text=questions, **options), strict=True):
+        for row, hits in zip(found, index.recall(question_vectors, k=DEPTH, text=questions, **options), strict=True):
             row[: len(hits)] = [position[hit.id] for hit in hits]
         return found
 
@@ -222,10 +222,10 @@ def costs(conversations: list[Conversation]) -> dict[str, float]:
     texts = [turn["text"] for conversation in conversations for turn in conversation.turns]
     questions = [question for conversation in conversations for question, _, _ in conversation.questions]
     result = {}
-    for name, reader, asked in (("question", read_question, questions), ("text", read_text, texts)):
+    for name, reader, some_texts in (("question", read_question, questions), ("text", read_text, texts)):
         reader("What happened on 2023-05-05?", FRIDAY)
         taken = []
-        for text in asked:
+        for text in some_texts:
             started = time.perf_counter()
             reader(text, FRIDAY)
             taken.append(1e6 * (time.perf_counter() - started))
@@ -239,10 +239,10 @@ def costs(conversations: list[Conversation]) -> dict[str, float]:
 def library_costs(conversations: list[Conversation], embedder: Any) -> dict[str, Any]:
     """Compares the processor milliseconds of an index of all turns with times and of one without times."""
     turns = [turn for conversation in conversations for turn in conversation.turns]
-    asked = [question for conversation in conversations for question, _, _ in conversation.questions]
+    questions = [question for conversation in conversations for question, _, _ in conversation.questions]
     texts, times = [turn["text"] for turn in turns], [session_time(turn["date"]) for turn in turns]
     vectors, queries = (
-        embedder.encode(part, normalize_embeddings=True, show_progress_bar=False) for part in (texts, asked)
+        embedder.encode(part, normalize_embeddings=True, show_progress_bar=False) for part in (texts, questions)
     )
     now, added = max(times), {"without": [], "with": []}
     for _ in range(ROUNDS):
@@ -257,16 +257,16 @@ def library_costs(conversations: list[Conversation], embedder: Any) -> dict[str,
                 added[name].append(time.process_time() - started)
     started = time.process_time()
     indexes["with"].recall(queries[0], text="What happened in May 2023?", now=now)
-    first, dated = time.process_time() - started, np.array([bool(read_question(text, now)) for text in asked])
+    first, dated = time.process_time() - started, np.array([bool(read_question(text, now)) for text in questions])
     taken: dict[str, list[float]] = {name: [] for name in indexes}
-    for query, text in zip(queries, asked, strict=True):
+    for query, text in zip(queries, questions, strict=True):
         for name, index in indexes.items():
             started = time.process_time()
             index.recall(query, text=text, now=now)
             taken[name].append(time.process_time() - started)
     result: dict[str, Any] = {"turns": len(texts), "first question with a time, ms": 1e3 * first}
     rows = {"add of 100 texts": (np.array(added["without"]), np.array(added["with"]))}
-    for kind, where in (("all questions", np.ones(len(asked), bool)), ("dated", dated), ("undated", ~dated)):
+    for kind, where in (("all questions", np.ones(len(questions), bool)), ("dated", dated), ("undated", ~dated)):
         rows[kind] = np.array(taken["without"])[where], np.array(taken["with"])[where]
     for name, (plain, timed) in rows.items():
         without, with_times = 1e3 * float(np.median(plain)), 1e3 * float(np.median(timed))

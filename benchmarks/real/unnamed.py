@@ -47,10 +47,10 @@ def dialogues(path: Path, embed: Any) -> list[Data]:
         position = {turn["id"]: at for at, turn in enumerate(conversation.turns)}
         texts = [turn["text"] for turn in conversation.turns]
         metadatas = [{key: turn[key] for key in ("speaker", "session", "time")} for turn in conversation.turns]
-        asked = [text for text, _, _ in conversation.questions]
+        question_texts = [text for text, _, _ in conversation.questions]
         used = [sorted(position[id] for id in evidence) for _, evidence, _ in conversation.questions]
-        vectors = embed(asked)
-        halves = [(asked[at::2], vectors[at::2], used[at::2]) for at in (0, 1)]
+        vectors = embed(question_texts)
+        halves = [(question_texts[at::2], vectors[at::2], used[at::2]) for at in (0, 1)]
         found.append(Data(texts, embed(texts), metadatas, *halves))
     return found
 

@@ -50,8 +50,8 @@ KS = (5, 10)
 def evaluate_scores(task: Task, scores: Scores) -> Evaluation:
     """Returns recall, also of each question, for (Q, N) scores."""
     allowed = np.where(task.candidates, scores, -np.inf)
-    asked = np.flatnonzero(task.cues >= 0)
-    allowed[asked, task.cues[asked]] = -np.inf
+    with_cue = np.flatnonzero(task.cues >= 0)
+    allowed[with_cue, task.cues[with_cue]] = -np.inf
     ranked = np.argsort(-allowed, axis=1, kind="stable")[:, : max(KS)]
     return evaluate_rankings(ranked.tolist(), [set(used) for used in task.tests.used], ks=KS)
 

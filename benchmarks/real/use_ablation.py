@@ -64,10 +64,10 @@ def ablate(task: Task) -> Recalls:
     evidence = make(past.log())
     features = evidence.features
     prior = priors_for(task.name, "without").at(features, len(past))[0].astype(float)
-    asked = ask_held_out(past, make, seed=0)[0]
-    if asked is None:
+    held_out = ask_held_out(past, make, seed=0)[0]
+    if held_out is None:
         raise SystemExit(f"{task.name} has too little experience to hold out.")
-    choices = sample(asked.choices, prior)
+    choices = sample(held_out.choices, prior)
     scale = choices.features.var(axis=0).astype(float) + 1e-3
     left_out = {ALL: np.ones(len(features), bool)}
     for source in evidence.sources:

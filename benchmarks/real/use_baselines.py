@@ -36,27 +36,27 @@ def scores(task: Task) -> dict[str, Scores]:
 SUM = "dense + lexical kNN + .3 cosine"
 
 
-def _plain(task: Task, past: Requests, asked: Requests) -> dict[str, Scores]:
+def _plain(task: Task, past: Requests, requests: Requests) -> dict[str, Scores]:
     used = matrix(past, len(task.texts))
-    cosine = asked.vectors @ task.vectors.T
+    cosine = requests.vectors @ task.vectors.T
     split = splitter()
-    words = [split(text) for text in asked.texts]
+    words = [split(text) for text in requests.texts]
     own = BM25([(WordIndex.of([split(text) for text in task.texts]), 1.0)])
     found = {"cosine": cosine, "BM25": np.stack([own.scores(row) for row in words])}
-    found["popularity"] = _for_all(used.sum(axis=0), len(asked))
+    found["popularity"] = _for_all(used.sum(axis=0), len(requests))
     age = np.arange(len(past))[::-1]
     for life in HALF_LIVES:
-        found[f"recency {life}"] = _for_all(used.T @ (0.5 ** (age / life)), len(asked))
-    dense = asked.vectors @ past.vectors.T
-    requests = BM25([(WordIndex.of([split(text) for text in past.texts]), 1.0)])
-    lexical = np.stack([requests.scores(row) for row in words])
+        found[f"recency {life}"] = _for_all(used.T @ (0.5 ** (age / life)), len(requests))
+    dense = requests.vectors @ past.vectors.T
+    past_words = BM25([(WordIndex.of([split(text) for text in past.texts]), 1.0)])
+    lexical = np.stack([past_words.scores(row) for row in words])
     found["dense kNN"] = nearest(dense, used, lambda value: np.exp(10 * (value - value.max(axis=1, keepdims=True))))
     found["lexical kNN"] = nearest(lexical, used, lambda value: value)
     found["dense + lexical kNN"] = scaled(found["dense kNN"]) + scaled(found["lexical kNN"])
     found[SUM] = found["dense + lexical kNN"] + 0.3 * scaled(cosine)
     means = used.T @ past.vectors
     means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9)
-    found["mean request"] = asked.vectors @ means.T
+    found["mean request"] = requests.vectors @ means.T
     return found
 
 
@@ -81,9 +81,9 @@ def nearest(likeness: Scores, used: sparse.csr_array, weigh: object) -> Scores:
     return (sparse.csr_array((weights.ravel(), (rows, top.ravel())), likeness.shape) @ used).toarray()
 
 
-def kernel_ridge(task: Task, past: Requests, asked: Requests, ridge: float) -> Scores:
+def kernel_ridge(task: Task, past: Requests, requests: Requests, ridge: float) -> Scores:
     """Predicts items from requests by kernel ridge regression; the kernel is half dense, half TF-IDF."""
-    among, across = _kernel(past, past), _kernel(asked, past)
+    among, across = _kernel(past, past), _kernel(requests, past)
     among[np.diag_indices_from(among)] += np.float32(ridge)
     factor = linalg.cho_factor(among, lower=True, overwrite_a=True, check_finite=False)
     weights = linalg.cho_solve(factor, matrix(past, len(task.texts)).toarray(), check_finite=False)
@@ -123,18 +123,20 @@ def _held_out(task: Task) -> tuple[Requests, Requests]:
 TUNED = 500
 
 
-def _recall(values: Scores, asked: Requests) -> float:
+def _recall(values: Scores, requests: Requests) -> float:
     top = np.argsort(-values, axis=1, kind="stable")[:, :5].tolist()
     return float(
-        np.mean([len(set(row) & set(used)) / min(5, len(set(used))) for row, used in zip(top, asked.used, strict=True)])
+        np.mean(
+            [len(set(row) & set(used)) / min(5, len(set(used))) for row, used in zip(top, requests.used, strict=True)]
+        )
     )
 
 
 def _best_recency(task: Task) -> tuple[int, float]:
-    past, asked = _held_out(task)
-    found = _plain(task, past, asked)
+    past, requests = _held_out(task)
+    found = _plain(task, past, requests)
     worth = {
-        (life, weight): _recall(found[SUM] + weight * scaled(found[f"recency {life}"]), asked)
+        (life, weight): _recall(found[SUM] + weight * scaled(found[f"recency {life}"]), requests)
         for life in HALF_LIVES
         for weight in RECENCY_WEIGHTS
     }
@@ -142,9 +144,9 @@ def _best_recency(task: Task) -> tuple[int, float]:
 
 
 def _best_ridge(task: Task) -> float:
-    past, asked = _held_out(task)
+    past, requests = _held_out(task)
     past = past.take(np.arange(max(0, len(past) - 3000), len(past)))
-    return max(RIDGES, key=lambda ridge: _recall(kernel_ridge(task, past, asked, ridge), asked))
+    return max(RIDGES, key=lambda ridge: _recall(kernel_ridge(task, past, requests, ridge), requests))
 
 
 def _together(task: Task) -> dict[str, Scores]:

@@ -94,8 +94,8 @@ def never_used(task: Task) -> tuple[Task, npt.NDArray[np.bool_]]:
     left = [[at for at in used if not struck[at]] for used in task.experience.used]
     mask = np.array([at for at, used in enumerate(left) if used])
     experience = replace(task.experience.take(mask), used=[left[at] for at in mask])
-    asked = np.array([at for at, used in enumerate(task.tests.used) if any(struck[one] for one in used)])
-    tests = task.tests.take(asked)
+    wanting = np.array([at for at, used in enumerate(task.tests.used) if any(struck[one] for one in used)])
+    tests = task.tests.take(wanting)
     tests = replace(tests, used=[[one for one in used if struck[one]] for used in tests.used])
     return replace(task, experience=experience, tests=tests, cues=np.full(len(tests), -1)), struck
 
@@ -111,8 +111,8 @@ def changed(task: Task) -> Iterator[tuple[str, Task]]:
         if not len(mine):
             continue
         others = [sorted(set(task.tests.used[several[at]]) - {int(cues[at])}) for at in mine]
-        asked = Requests([task.texts[cues[at]] for at in mine], task.vectors[cues[mine]], others)
-        yield name, replace(task, tests=asked, cues=cues[mine])
+        tests = Requests([task.texts[cues[at]] for at in mine], task.vectors[cues[mine]], others)
+        yield name, replace(task, tests=tests, cues=cues[mine])
 
 
 def tuning(task: Task, stage: str) -> Task:
@@ -122,10 +122,10 @@ def tuning(task: Task, stage: str) -> Task:
     before = {one for used in task.experience.used[:start] for one in used}
     ever = {one for used in task.experience.used for one in used}
     candidates = np.array([at in before or at not in ever for at in range(len(task.texts))])
-    asked = task.experience.take(np.arange(start, end))
-    there = [[one for one in used if candidates[one]] for used in asked.used]
+    requests = task.experience.take(np.arange(start, end))
+    there = [[one for one in used if candidates[one]] for used in requests.used]
     some = np.array([at for at, used in enumerate(there) if used])
-    tests = replace(asked.take(some), used=[there[at] for at in some])
+    tests = replace(requests.take(some), used=[there[at] for at in some])
     known = task.experience.take(np.arange(start))
     return replace(task, experience=known, tests=tests, cues=np.full(len(tests), -1), candidates=candidates)
 

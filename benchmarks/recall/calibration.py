@@ -13,11 +13,11 @@ from pam_retriever.types import Hit, Int64
 BINS = 10
 
 
-def reliability(asked: Int64, answers: list[list[Hit]], relevant: list[Int64]) -> dict[str, Any]:
+def reliability(queries: Int64, answers: list[list[Hit]], relevant: list[Int64]) -> dict[str, Any]:
     """Compares the confidence of hits with how often they were experienced with their cue.
 
     Args:
-        asked: (Q,) the cues.
+        queries: (Q,) the cues.
         answers: hits of each cue.
         relevant: for every state, the states that were experienced with it.
 
@@ -27,7 +27,7 @@ def reliability(asked: Int64, answers: list[list[Hit]], relevant: list[Int64]) -
         confidence and share. The log loss of the confidence. The log loss of the base rate, which is the share at the
         rank of each hit.
     """
-    pairs = [(hit, q) for q, hits in zip(asked.tolist(), answers, strict=True) for hit in hits]
+    pairs = [(hit, q) for q, hits in zip(queries.tolist(), answers, strict=True) for hit in hits]
     confidence = np.array([hit.confidence for hit, _ in pairs])
     truth = np.array([int(hit.id) in found for hit, q in pairs for found in (set(relevant[q].tolist()),)], float)
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)

@@ -15,11 +15,11 @@ from pam_retriever.model.keys import MODES
 from pam_retriever.types import Int64
 
 
-def learned(index: PredictiveAssociativeIndex, asked: Int64, queries: Queries) -> float:
+def learned(index: PredictiveAssociativeIndex, cues: Int64, queries: Queries) -> float:
     """Returns CBR@20 of the learned channels alone."""
-    answers = index.recall([str(q) for q in asked], k=20, channels=MODES["association"])
+    answers = index.recall([str(q) for q in cues], k=20, channels=MODES["association"])
     found = [[int(hit.id) for hit in hits] for hits in answers]
-    pairs = zip(asked.tolist(), found, strict=True)
+    pairs = zip(cues.tolist(), found, strict=True)
     return float(np.mean([metrics.recall(np.array(ranked), queries.crossing[q]) for q, ranked in pairs]))
 
 

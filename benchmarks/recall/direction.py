@@ -95,7 +95,7 @@ def filled(world: World, seed: int) -> PredictiveAssociativeIndex:
 class Cues:
     """Queries, (Q,) each: vectors or ids, and the positions in the episodes that the queries are views of."""
 
-    asked: list[str] | Float32
+    queries: list[str] | Float32
     vectors: Float32
     episode: Int64
     step: Int64
@@ -120,13 +120,13 @@ def cues(world: World, seed: int) -> dict[str, Cues]:
     return found
 
 
-def truth(world: World, asked: Cues, name: str, at: int) -> tuple[Int64, Int64]:
+def truth(world: World, cue_set: Cues, name: str, at: int) -> tuple[Int64, Int64]:
     """Returns the memories within the window after a cue, and the memories within the window before it."""
     steps, count = (
         world.kind.shape[1],
         world.states[..., 0].size if world.stored else world.experienced * len(world.kind[0]),
     )
-    episode, step = int(asked.episode[at]), int(asked.step[at])
+    episode, step = int(cue_set.episode[at]), int(cue_set.step[at])
     sides = []
     for sign in SIGN.values():
         positions = np.array([p for p in (step + sign * n for n in range(1, WINDOW + 1)) if 0 <= p < steps], np.int64)
@@ -217,19 +217,19 @@ def measure(world: World, seed: int) -> dict[str, dict[str, float]]:
         began = time.process_time()
         heads[name] = train(world, seed)
         found[f"CPU s of {name}"] = {"training": round(time.process_time() - began, 2)}
-    for kind, asked in cues(world, seed).items():
-        both = scores(index.recall_many(asked.asked, count), count)
+    for kind, cue_set in cues(world, seed).items():
+        both = scores(index.recall_many(cue_set.queries, count), count)
         aucs: dict[str, list[float]] = {}
         for way, sign in SIGN.items():
-            links = scores(index.recall_many(asked.asked, count, direction=way), count)
+            links = scores(index.recall_many(cue_set.queries, count, direction=way), count)
             ways = {"undirected": both, "links of look-alikes": links}
             for name, head in heads.items():
-                after = head(asked.vectors, memories).astype(np.float32)
+                after = head(cue_set.vectors, memories).astype(np.float32)
                 probability = after if sign > 0 else 1 - after
                 ways |= {name: both * probability, f"links and {name}": links * probability}
             for name, values in ways.items():
                 for at in range(CUES):
-                    sides = truth(world, asked, kind, at)
+                    sides = truth(world, cue_set, kind, at)
                     if len(sides[0]) and len(sides[1]):
                         this, other = (values[at, side] for side in sides[::sign])
                         aucs.setdefault(name, []).append(metrics.auc(this, other))

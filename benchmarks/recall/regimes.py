@@ -83,20 +83,20 @@ def build(
     return index, fitted
 
 
-def recall(index: PredictiveAssociativeIndex, world: paper.World, asked: Int64, noise: float = 0.0) -> list[list[Hit]]:
+def recall(index: PredictiveAssociativeIndex, world: paper.World, cues: Int64, noise: float = 0.0) -> list[list[Hit]]:
     """Returns default recall of states by id, or of noisy views of them, without the state itself."""
     if noise:
-        views = world.states[asked] + noise * np.random.default_rng(0).standard_normal((len(asked), paper.DIM))
+        views = world.states[cues] + noise * np.random.default_rng(0).standard_normal((len(cues), paper.DIM))
         answers = index.recall(views.astype(np.float32), k=21)
     else:
-        answers = index.recall([str(q) for q in asked], k=21)
-    return [[hit for hit in hits if int(hit.id) != q][:20] for q, hits in zip(asked.tolist(), answers, strict=True)]
+        answers = index.recall([str(q) for q in cues], k=21)
+    return [[hit for hit in hits if int(hit.id) != q][:20] for q, hits in zip(cues.tolist(), answers, strict=True)]
 
 
-def quality(world: paper.World, asked: Int64, answers: list[list[Hit]], relevant: list[Int64]) -> dict[str, float]:
+def quality(world: paper.World, cues: Int64, answers: list[list[Hit]], relevant: list[Int64]) -> dict[str, float]:
     """Returns the quality of the answers."""
     found: dict[str, list[float]] = {"AP@1": [], "AP@20": [], "CBR@20": []}
-    for q, hits in zip(asked.tolist(), answers, strict=True):
+    for q, hits in zip(cues.tolist(), answers, strict=True):
         ranked = np.array([int(hit.id) for hit in hits])
         crossing = relevant[q][world.rooms[relevant[q]] != world.rooms[q]]
         found["AP@1"].append(metrics.precision(ranked[:1], relevant[q]))
@@ -151,14 +151,14 @@ def measure(
     relevant = queries.associates
     sure = {}
 
-    def ask(name: str, asked: Int64, noise: float = 0.0) -> None:
-        answers = recall(index, world, asked, noise)
-        columns[name] = quality(world, asked, answers, relevant)
-        sure[name] = reliability(asked, answers, relevant)
+    def ask(name: str, cues: Int64, noise: float = 0.0) -> None:
+        answers = recall(index, world, cues, noise)
+        columns[name] = quality(world, cues, answers, relevant)
+        sure[name] = reliability(cues, answers, relevant)
         columns[name] |= {row: sure[name][row] for row in SURE}
         for part in ("exact links", *HINTS) if noise in ABLATED else ():
             with without(index, part):
-                columns[f"{name}, without {part}"] = quality(world, asked, recall(index, world, asked, noise), relevant)
+                columns[f"{name}, without {part}"] = quality(world, cues, recall(index, world, cues, noise), relevant)
 
     for name, noise in REGIMES.items():
         ask(name, queries.precision, noise)

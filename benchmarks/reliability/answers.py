@@ -104,7 +104,7 @@ def questions(index: PredictiveAssociativeIndex) -> dict[str, Callable[[], Any]]
     some = [id for id in (ids[n] for n in (5, 30, 77, 200, 285)) if id in index]
     noisy = vectors[[5, 30, 77, 200]] + 0.5 * np.random.default_rng(9).standard_normal((4, DIM)).astype(np.float32)
     ann = {"user": "ann"}
-    asked: dict[str, Callable[[], Any]] = {
+    calls: dict[str, Callable[[], Any]] = {
         "search": lambda: index.search(noisy, 8),
         "search where": lambda: index.search(noisy, 8, ann),
         "words": lambda: index.recall(noisy, 8, text=[texts[3]] * 4),
@@ -112,9 +112,9 @@ def questions(index: PredictiveAssociativeIndex) -> dict[str, Callable[[], Any]]
     }
     for mode in ("association", "hybrid", "specific", "similarity"):
         for name, query in (("id", some), ("vector", noisy), ("stored", vectors[[5, 30]])):
-            asked[f"{mode} {name}"] = lambda q=query, m=mode: index.recall(q, 9, m, explain=True)
-        asked[f"{mode} where"] = lambda m=mode: index.recall(noisy, 9, m, where=ann)
-    return asked | {
+            calls[f"{mode} {name}"] = lambda q=query, m=mode: index.recall(q, 9, m, explain=True)
+        calls[f"{mode} where"] = lambda m=mode: index.recall(noisy, 9, m, where=ann)
+    return calls | {
         "hops": lambda: index.recall(some, 9, hops=3, explain=True),
         "hops vector": lambda: index.recall(noisy, 9, hops=2, where=ann),
         "hops hybrid": lambda: index.recall(noisy, 9, "hybrid", hops=2),
@@ -158,8 +158,8 @@ def answers() -> dict[str, Any]:
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, index in indexes(Path(folder)):
-            for asked, ask in questions(index).items():
-                found[f"{name}: {asked}"] = answer_of(ask)
+            for question, ask in questions(index).items():
+                found[f"{name}: {question}"] = answer_of(ask)
             copy = Path(folder) / f"copy of {name}"
             index.save(copy)
             found[f"{name}: weights"] = sorted(path.name for path in copy.glob("predictor-*"))

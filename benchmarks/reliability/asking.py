@@ -82,18 +82,18 @@ def contents(hits: Any) -> Any:
     return [(hit.id, hit.score, hit.text, repr(hit.evidence)) for hit in hits]
 
 
-def in_threads(asked: list[Question], calls: int, seed: int) -> tuple[int, list[str]]:
+def in_threads(questions: list[Question], calls: int, seed: int) -> tuple[int, list[str]]:
     """Returns how many answers differ from the answers to a single thread, and the errors."""
-    alone = [question() for question in asked]
+    alone = [question() for question in questions]
     begin, errors = threading.Barrier(THREADS), []
 
     def run(thread: int) -> int:
         order, differ = random.Random(seed * 1000 + thread), 0
         begin.wait()
         for _ in range(calls // THREADS):
-            at = order.randrange(len(asked))
+            at = order.randrange(len(questions))
             try:
-                differ += asked[at]() != alone[at]
+                differ += questions[at]() != alone[at]
             except Exception as error:  # noqa: BLE001 - counted
                 errors.append(repr(error))
         return differ
@@ -114,9 +114,9 @@ def main() -> None:
     results: dict[str, Any] = {}
     total: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as made:
-        for name, asked, calls in indexes(Path(made), parsed.calls, parsed.engines):
-            differ, errors = in_threads(asked, calls, parsed.seed)
-            results[name] = {"questions": len(asked), "calls": calls, "differ": differ, "errors": errors[:5]}
+        for name, questions, calls in indexes(Path(made), parsed.calls, parsed.engines):
+            differ, errors = in_threads(questions, calls, parsed.seed)
+            results[name] = {"questions": len(questions), "calls": calls, "differ": differ, "errors": errors[:5]}
             total.update(calls=calls, differ=differ, errors=len(errors))
             print(name, results[name], flush=True)
     about = {"seed": parsed.seed, "threads": THREADS, **total}
@@ -130,8 +130,8 @@ def indexes(folder: Path, calls: int, engines: bool) -> Any:
     index.feedback([vector_of(word) for word in WORDS], [["m1", "m9"]] * 8, text=list(WORDS))
     yield "memory, exact, feedback", questions(index), calls * 4 // 10
     with PredictiveAssociativeIndex.open(folder / "index", dim=DIM) as index:
-        asked = [*questions(fill(index)), *questions(fill(index.tenant("ann")))]
-        yield "folder, and a tenant", asked, calls // 2
+        both = [*questions(fill(index)), *questions(fill(index.tenant("ann")))]
+        yield "folder, and a tenant", both, calls // 2
     with closing(PAMVectorStore(Table(), path=folder / "langchain")) as store:
         store.add_texts([f"{word} {n}" for word in WORDS for n in range(20)])
         yield "LangChain, async", through_langchain(store), calls // 20

@@ -151,11 +151,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        counts, failures = run(asked.kills, asked.seed, Path(folder))
+        counts, failures = run(arguments.kills, arguments.seed, Path(folder))
     print(counts, failures, sep="\n")
-    write("reliability/langgraph_kills", {"seed": asked.seed, "counts": counts, "failures": failures})
+    write("reliability/langgraph_kills", {"seed": arguments.seed, "counts": counts, "failures": failures})
     sys.exit(bool(failures))
 
 

@@ -364,16 +364,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--operations", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp())
     try:
-        results = run(asked.operations, asked.seed, folder)
+        results = run(arguments.operations, arguments.seed, folder)
     finally:
         shutil.rmtree(folder)
     for name, result in results.items():
         print(f"{name}: {result['operations']:,} operations, {result['difference'] or 'no difference'}")
     differences = sum(result["difference"] is not None for result in results.values())
-    write("reliability/langgraph_store", {"seed": asked.seed, "differences": differences, "runs": results})
+    write("reliability/langgraph_store", {"seed": arguments.seed, "differences": differences, "runs": results})
 
 
 if __name__ == "__main__":

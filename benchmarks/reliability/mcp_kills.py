@@ -210,9 +210,9 @@ def fork_servers(listening: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         connection, _ = listening.accept()
-        asked, streams, _, _ = socket.recv_fds(connection, 10_000, 3)
+        message, streams, _, _ = socket.recv_fds(connection, 10_000, 3)
         if not os.fork():
-            folder, note, fit_after = asked.decode().split("\n")
+            folder, note, fit_after = message.decode().split("\n")
             listening.close()
             for number, stream in enumerate(streams):
                 os.dup2(stream, number)

@@ -59,12 +59,12 @@ def write(path: Path, random: np.random.Generator, log: Log) -> None:
         tenant, id = str(random.choice(TENANTS)), f"{os.getpid()}-{number}"
         try:
             with PredictiveAssociativeIndex.open(path, DIM, lock_timeout=WAITED * float(random.integers(2))) as index:
-                asked = index.tenant(tenant)
+                tenant_index = index.tenant(tenant)
                 log(f"begun {tenant} {id}")
                 if number % 4:
-                    asked.add(random.standard_normal((1, DIM)), [id], [f"text of {id}"])
+                    tenant_index.add(random.standard_normal((1, DIM)), [id], [f"text of {id}"])
                 else:
-                    asked.append("shared", random.standard_normal(DIM), f"text of {id}", id=id)
+                    tenant_index.append("shared", random.standard_normal(DIM), f"text of {id}", id=id)
                 log(f"done {tenant} {id}")
                 if not number % 3:
                     index.drop_tenant(f"spare {os.getpid()}")
@@ -81,10 +81,10 @@ def read(path: Path, random: np.random.Generator, log: Log) -> None:
         with PredictiveAssociativeIndex.open(path, read_only=True, follow=bool(random.integers(2))) as index:
             for tenant in TENANTS:
                 try:
-                    asked = index.tenant(tenant)
+                    tenant_index = index.tenant(tenant)
                 except InvalidInput:  # nobody has made it
                     continue
-                for hit in asked.search(random.standard_normal(DIM), 3):
+                for hit in tenant_index.search(random.standard_normal(DIM), 3):
                     assert hit.text == f"text of {hit.id}", hit
                 log("asked")
 

@@ -116,9 +116,9 @@ def run(folder: Path, minutes: float, seed: int, between: tuple[float, float]) -
         failures.append(f"the reader ended by itself ({reader.returncode})")
     reader.terminate()
     reader.wait()
-    asked = [json.loads(line) for line in (folder / "reader").read_text().splitlines()]
-    counts["questions of the reader"] = sum(one.get("asked", 0) for one in asked)
-    failures += [f"reader: {one['error']}" for one in asked if "error" in one]
+    reports = [json.loads(line) for line in (folder / "reader").read_text().splitlines()]
+    counts["questions of the reader"] = sum(one.get("asked", 0) for one in reports)
+    failures += [f"reader: {one['error']}" for one in reports if "error" in one]
     failures += _erased_bytes(index, held)
     counts["memories at the end"] = sum(map(len, held.values()))
     return {"counts": dict(counts), "failures": failures, "level": level}

@@ -83,9 +83,9 @@ def make(memories: int, dim: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     noisy = unit(states[chosen] + 0.03 * np.random.default_rng(2).standard_normal((count, dim)).astype(np.float32))
     predicted = with_codes(model.weights()(noisy), codes[chosen])  # with the codes of the original memories
     parts = np.array_split(np.arange(count), len(QUESTIONS))
-    asked = [query_vectors(c, noisy[p], noisy[p], predicted[p]) for c, p in zip(QUESTIONS, parts, strict=True)]
+    queries = [query_vectors(c, noisy[p], noisy[p], predicted[p]) for c, p in zip(QUESTIONS, parts, strict=True)]
     width = keys.shape[1]
-    padded = [np.pad(q, ((0, 0), (0, width - q.shape[1]))) for q in asked]
+    padded = [np.pad(q, ((0, 0), (0, width - q.shape[1]))) for q in queries]
     return keys, np.ascontiguousarray(np.concatenate(padded), np.float32)
 
 

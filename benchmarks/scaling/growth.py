@@ -167,15 +167,15 @@ def look_up(index: PredictiveAssociativeIndex) -> dict[str, Any]:
     dim = store.dim
     p, f, e = keys[:, :dim], keys[:, dim : 2 * dim], keys[:, 2 * dim :]
     zero = np.zeros_like
-    asked = {
+    kinds = {
         "similarity": np.concatenate([p, zero(f), zero(e)], axis=1),
         "learnt": np.concatenate([0.25 * f, 0.25 * p + 0.5 * f, 4 * e], axis=1),
         "not learnt": np.concatenate([8 * f, 12 * p + 4 * f, zero(e)], axis=1),
     }
-    best = {name: (np.full((QUERIES, 10), -np.inf), np.full((QUERIES, 10), -1)) for name in asked}
+    best = {name: (np.full((QUERIES, 10), -np.inf), np.full((QUERIES, 10), -1)) for name in kinds}
     for part in np.array_split(rows, -(-len(rows) // 50_000)):
         stored = backend.keys(part)
-        for name, queries in asked.items():
+        for name, queries in kinds.items():
             scores = queries @ stored.T
             top = np.argpartition(-scores, 10, axis=1)[:, :10]
             both = np.concatenate([best[name][0], np.take_along_axis(scores, top, axis=1)], axis=1)
@@ -185,7 +185,7 @@ def look_up(index: PredictiveAssociativeIndex) -> dict[str, Any]:
     result: dict[str, Any] = {"cells": backend.choice.cells, "probed": backend._probed()}
     for share in SHARES:
         backend.probed = max(1, int(share * result["probed"]))
-        one = {name: searched(backend, queries, best[name][1]) for name, queries in asked.items()}
+        one = {name: searched(backend, queries, best[name][1]) for name, queries in kinds.items()}
         if share == 1:
             result |= one
         else:

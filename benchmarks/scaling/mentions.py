@@ -86,7 +86,7 @@ def grow(world: World, folder: Path) -> dict[str, Any]:
                 took = time.process_time()
                 _add(index, [f"{world.titles[extra]} again"], text, count + extra)
                 one[name].append(time.process_time() - took)
-        asked = _ask(world, indexes)
+        milliseconds = _ask(world, indexes)
         fetch = named._store.database.connection.fetch
         found, sizes = fetch("SELECT count(*), sum(number < 0) FROM mentions")[0], _bytes(fetch)
     mine = sum(sizes.get(name, 0) for name in (*TABLES, *INDEXES))
@@ -97,8 +97,8 @@ def grow(world: World, folder: Path) -> dict[str, Any]:
         "seconds": seconds,
         "mentions, times of words": (seconds["with names"] - seconds["words"]) / seconds["words"],
         "one more document, p50 ms": {name: 1e3 * float(np.median(values)) for name, values in one.items()},
-        "recall, p50 ms": {name: 1e3 * float(np.median(values)) for name, values in asked.items()},
-        "recall, times of words": float(np.median(asked["with names"]) / np.median(asked["words"])),
+        "recall, p50 ms": {name: 1e3 * float(np.median(values)) for name, values in milliseconds.items()},
+        "recall, times of words": float(np.median(milliseconds["with names"]) / np.median(milliseconds["words"])),
         "bytes": sizes,
         "bytes a mention": sum(sizes.get(name, 0) for name in ("mentions", "mentions_of_name")) / max(found[0], 1),
         "bytes a mention, names and all": mine / max(found[0], 1),

@@ -121,8 +121,8 @@ def ask(folder: Path, kind: str, parsed: argparse.Namespace) -> dict[str, Any]:
             query = query + NOISE * random.standard_normal(parsed.dim, dtype=np.float32)
             text = text_of(tenant % parsed.made, memory)
             wall, cpu = time.perf_counter(), time.process_time()
-            asked = index if kind == "one" else index.tenant(f"t{tenant}")
-            hits = asked.recall(query, k=5, text=text if words else None)
+            part = index if kind == "one" else index.tenant(f"t{tenant}")
+            hits = part.recall(query, k=5, text=text if words else None)
             if number >= 0:  # the first queries load parts of Python, or open the few tenants
                 measured[words].append((time.perf_counter() - wall, time.process_time() - cpu))
             if hits[0].text != text:

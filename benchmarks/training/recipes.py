@@ -49,10 +49,10 @@ def measure(world: paper.World, config: FitConfig, seed: int) -> dict[str, float
     stored = quality(world, queries.precision, learned, queries.associates)
     held_out = np.random.RandomState(0).permutation(len(world.states))[: int(HELD_OUT * len(world.states))]
     index, _ = build(world, config, seed, held_out)
-    asked = held_out[:QUERIES]
-    answers = recall(index, world, asked)
-    new = quality(world, asked, answers, queries.associates)
-    new["ECE"] = reliability(asked, answers, queries.associates)["ECE"]
+    cues = held_out[:QUERIES]
+    answers = recall(index, world, cues)
+    new = quality(world, cues, answers, queries.associates)
+    new["ECE"] = reliability(cues, answers, queries.associates)["ECE"]
     found = {
         f"{cues}, {row}": value for cues, of in (("stored", stored), ("held out", new)) for row, value in of.items()
     }
