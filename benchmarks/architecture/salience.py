@@ -55,10 +55,10 @@ def by_surprise(world: World, random: np.random.Generator, seed: int) -> dict[st
     order = random.permutation(len(world.episodes))
     members = {"routine": order[:240], "new events": order[240:]}
     trips = [Trajectory(ids=named(world, e)) for e in members["routine"]]
-    known = learn(world, trips, seed, FitConfig(hidden=256, passes=60))
+    trained = learn(world, trips, seed, FitConfig(hidden=256, passes=60))
     errors = np.zeros((len(world.episodes), world.episodes.shape[1]))
     for episode in range(len(world.episodes)):
-        errors[episode] = known.surprise(named(world, episode))
+        errors[episode] = trained.surprise(named(world, episode))
     columns = {}
     for name, weights in (
         ("by prediction error", errors),

@@ -75,13 +75,13 @@ def with_feedback(world: World, requests: int) -> PredictiveAssociativeIndex:
 
 def pairs(world: World, requests: int, queries: int, fitted: bool) -> dict[str, object]:
     """Times recall with past requests and without, in turns: processor time of the calling thread."""
-    plain, known = world.index(), with_feedback(world, requests)
-    seconds = timed(lambda: known.fit(progress=False)) / 1000 if fitted else None
+    plain, with_requests = world.index(), with_feedback(world, requests)
+    seconds = timed(lambda: with_requests.fit(progress=False)) / 1000 if fitted else None
     vectors, texts, _ = world.requests(queries)
     both = np.empty((queries, 2))
     for at, (vector, text) in enumerate(zip(vectors, texts, strict=True)):
         for which in (0, 1) if at % 2 else (1, 0):
-            index = (plain, known)[which]
+            index = (plain, with_requests)[which]
             index.recall(vector, K, text=text)  # now both indexes have cached their words
             both[at, which] = timed(lambda i=index, v=vector, t=text: i.recall(v, K, text=t), time.thread_time)
     ratios = np.sort(both[:, 1] / both[:, 0])

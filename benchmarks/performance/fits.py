@@ -104,15 +104,15 @@ def main() -> None:
     random = np.random.default_rng(0)
     vectors = random.standard_normal((arguments.many + NEW, DIM)).astype(np.float32)
 
-    def whole(count: int) -> FitReport:
+    def first_fit(count: int) -> FitReport:
         index = fill(PredictiveAssociativeIndex(dim=DIM), vectors[:count])
         return index.fit(group_by="session", order_by="time", progress=False)
 
-    whole(SESSION)  # imports
+    first_fit(SESSION)  # imports
     firsts: dict[int, list[dict[str, float]]] = {count: [] for count in arguments.few}
     for _ in range(arguments.rounds):
         for count, taken in firsts.items():
-            taken.append(clocked(lambda count=count: whole(count)))
+            taken.append(clocked(lambda count=count: first_fit(count)))
     few = {f"first fit of {count}": medians(taken) for count, taken in firsts.items()}
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in WAYS}
     with tempfile.TemporaryDirectory() as folder:

@@ -28,9 +28,9 @@ def main() -> None:
     count, dim, width = given.memories, given.dim, 2 * given.dim + given.code
     random, rows = np.random.default_rng(0), np.arange(count)
     keys = random.standard_normal((count, width), np.float32)
-    whole, own = FaissBackend(width, "flat"), FaissBackend(dim, "flat")
+    joint, own = FaissBackend(width, "flat"), FaissBackend(dim, "flat")
     both = FaissBackend(width, "flat", first=dim)
-    for index, part in ((whole, keys), (own, keys[:, :dim]), (both, keys)):
+    for index, part in ((joint, keys), (own, keys[:, :dim]), (both, keys)):
         index.rebuild(rows, part)
     first = PrefixView(both, width, dim)
     queries = keys[: given.repeats] + 0.3 * random.standard_normal((given.repeats, width), np.float32)
@@ -41,8 +41,8 @@ def main() -> None:
         inside = None if share is None else np.sort(random.choice(count, int(share * count), replace=False))
         for what, before, now, batch in (
             ("p", own, first, queries[:, :dim]),
-            ("[f ; e]", whole, both, associated),
-            ("[p ; f ; e]", whole, both, queries),
+            ("[f ; e]", joint, both, associated),
+            ("[p ; f ; e]", joint, both, queries),
         ):
             old: list[float] = []
             new: list[float] = []
@@ -53,7 +53,7 @@ def main() -> None:
             found[f"{what}, {name}"] = {"two indexes": median(old), "one": median(new), "ratio": ratio}
             print(f"{what:12} {name:18} {1e3 * median(old):8.2f} ms {1e3 * median(new):8.2f} ms  {ratio:.2f}")
     raw = 4 * dim * count
-    memory = {"two indexes": (whole.bytes + own.bytes) / raw, "one": both.bytes / raw}
+    memory = {"two indexes": (joint.bytes + own.bytes) / raw, "one": both.bytes / raw}
     print("memory, times the vectors:", memory)
     setting = {"memories": count, "dim": dim, "code": given.code, "repeats": given.repeats}
     report.write("performance/flat", {**setting, "processor seconds": found, "times the vectors": memory})

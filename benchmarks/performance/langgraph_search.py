@@ -31,8 +31,8 @@ def measure(items: int, rounds: int, seed: int, folder: Path) -> dict[str, Any]:
     random = np.random.default_rng(seed)
     vocabulary = np.array([f"word{number}" for number in range(WORDS)])
     texts = [" ".join(random.choice(vocabulary, 8)) for _ in range(items + rounds)]
-    known = dict(zip(texts, random.standard_normal((len(texts), DIM)).astype(np.float32).tolist(), strict=True))
-    index: Any = {"dims": DIM, "embed": lambda some: [known[text] for text in some], "fields": ["text"]}
+    vector_of = dict(zip(texts, random.standard_normal((len(texts), DIM)).astype(np.float32).tolist(), strict=True))
+    index: Any = {"dims": DIM, "embed": lambda some: [vector_of[text] for text in some], "fields": ["text"]}
     stores: dict[str, BaseStore] = {
         "InMemoryStore": InMemoryStore(index=index),
         "PAMStore, cosine": PAMStore(folder / "cosine", index={**index, "mode": "similarity"}),

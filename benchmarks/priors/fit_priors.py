@@ -140,8 +140,8 @@ def samples(name: str, task: Task) -> list[list[Sample]]:
     past = history(task, corpus)
     for n in (size for size in FEW if 2 * size <= total):
         random, kinds_asked = np.random.default_rng(0), [[] for _ in KINDS]
-        for part, (known, held, first_uses) in enumerate(_next(past, n)):
-            evidence = make(past.log(known))
+        for part, (training, held, first_uses) in enumerate(_next(past, n)):
+            evidence = make(past.log(training))
             for kind, questions in ask_of(past, evidence, held, first_uses, random, part):
                 kinds_asked[kind].append(questions)
         for mine, several in zip(found, kinds_asked, strict=True):
@@ -175,8 +175,8 @@ def _next(past: History, n: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.ND
     np.minimum.at(first, rows, request)
     for start in np.unique(np.linspace(0, total - n - tests, STARTS).astype(np.int64)).tolist():
         later = first >= start + n if past.timed else np.zeros(size, bool)
-        known, held = np.arange(start, start + n), np.arange(start + n, start + n + tests)
-        yield known, held, FirstUses(later, 0.0, np.zeros(size, bool))
+        training, held = np.arange(start, start + n), np.arange(start + n, start + n + tests)
+        yield training, held, FirstUses(later, 0.0, np.zeros(size, bool))
 
 
 def fit(chosen: list[Sample], features: tuple[str, ...]) -> npt.NDArray[np.float64]:
@@ -209,8 +209,8 @@ def again(name: str, task: Task) -> list[Sample]:
         random = np.random.default_rng(0)
         repeated = np.sort(random.permutation(n)[:AGAIN_QUESTIONS])
         held = np.sort(random.permutation(n)[: max(n // 5, 1)])[:AGAIN_QUESTIONS]
-        for known, questions in ((np.arange(n), repeated), (np.setdiff1d(np.arange(n), held), held)):
-            evidence = make(past.log(known))
+        for training, questions in ((np.arange(n), repeated), (np.setdiff1d(np.arange(n), held), held)):
+            evidence = make(past.log(training))
             choices = _choices(evidence, past, questions)
             start = np.array([START.get(feature, 0.0) for feature in evidence.features])
             found.append(Sample(name, n, evidence.features, sample(choices, start)))

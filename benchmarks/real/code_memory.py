@@ -69,11 +69,11 @@ class Precomputed:
 
     model_name = "precomputed"
 
-    def __init__(self, known: dict[str, Scores]) -> None:
-        self._known = known
+    def __init__(self, vector_of: dict[str, Scores]) -> None:
+        self._vector_of = vector_of
 
     def __call__(self, texts: list[str]) -> Scores:
-        return np.stack([self._known[text] for text in texts])
+        return np.stack([self._vector_of[text] for text in texts])
 
 
 def history(task: Task, tune: bool, most: int | None) -> History:
@@ -153,11 +153,11 @@ class Ours:
         task = found.task
         self._found, self._position = found, {str(at): at for at in range(len(task.texts))}
         # equal texts have equal vectors, for messages of commits and texts of files
-        known = dict(zip([*found.commits.texts, *task.texts], [*found.commits.vectors, *task.vectors], strict=True))
+        vector_of = dict(zip([*found.commits.texts, *task.texts], [*found.commits.vectors, *task.vectors], strict=True))
         state = f"The git repository, {len(task.texts):,} files"
-        known |= dict(zip([path_words(name) for name in task.names], paths, strict=True))
-        known[state] = np.full(task.vectors.shape[1], task.vectors.shape[1] ** -0.5, np.float32)
-        precomputed = Precomputed(known)
+        vector_of |= dict(zip([path_words(name) for name in task.names], paths, strict=True))
+        vector_of[state] = np.full(task.vectors.shape[1], task.vectors.shape[1] ** -0.5, np.float32)
+        precomputed = Precomputed(vector_of)
         self._embedder = Embedder(precomputed)
         self.index = PredictiveAssociativeIndex(task.vectors.shape[1], embedder=precomputed)
         names = task.names

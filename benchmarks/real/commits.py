@@ -59,8 +59,8 @@ class Repository:
 
     def tuning(self) -> Repository:
         """Returns the repository without its test commits; the last fifth of the others is the new test."""
-        known = self.commits[: len(self.commits) - self.tests]
-        return Repository(self.texts, known, len(known) // 5)
+        training = self.commits[: len(self.commits) - self.tests]
+        return Repository(self.texts, training, len(training) // 5)
 
     def queries(self, seed: int) -> Rows:
         """Returns the queries in order, as positions in ``commits``."""
@@ -170,13 +170,13 @@ def recalled(
     ids = np.arange(len(vectors)).astype(str)
     index.add(vectors, ids.tolist())
     first, wanted, found = len(repository.commits) - repository.tests, set(queries.tolist()), []
-    known, number = np.concatenate(repository.commits[:first]), commit_of(repository.commits[:first])
-    walk = Trajectory(ids=ids[known].tolist(), id="main", timestamps=number.tolist() if timed else None)
+    training, number = np.concatenate(repository.commits[:first]), commit_of(repository.commits[:first])
+    walk = Trajectory(ids=ids[training].tolist(), id="main", timestamps=number.tolist() if timed else None)
     index.fit([walk], config=CONFIG, seed=seed, progress=False)
     for at in range(first, len(repository.commits)):
         files, before = repository.commits[at], repository.commits[at - BEFORE : at]
         if at in wanted:
-            steps = np.concatenate(before) if sum(map(len, before)) else known[-1:]
+            steps = np.concatenate(before) if sum(map(len, before)) else training[-1:]
             rows = np.array(index.recall_next(ids[steps].tolist(), K).ids, np.int64)
             found.append(float(np.isin(rows, files).sum() / min(K, len(np.unique(files)))))
         for file in files:
@@ -219,10 +219,10 @@ def main() -> None:
     tasks = [(folder.name, read(folder)) for folder in given.folders]
     if given.repository is not None:
         tasks.append((given.repository.resolve().name, of_git(given.repository)))
-    for task, whole in tasks:
-        inner = whole.tuning()
+    for task, full in tasks:
+        inner = full.tuning()
         by_baseline, tuned = baselines(inner, inner.queries(given.seed), None)
-        repository = inner if given.part == "tuning" else whole
+        repository = inner if given.part == "tuning" else full
         queries = repository.queries(given.seed)
         if given.part == "reported":
             by_baseline, _ = baselines(repository, queries, tuned)

@@ -102,9 +102,11 @@ def library(pool: Pool, titles: str, with_feedback: bool = False, fitted: bool =
     metadatas: list[dict[str, Any]] = [{titles: title} for title in pool.titles] if titles else [{}] * len(pool.titles)
     index.add(pool.vectors, [str(at) for at in range(len(pool.texts))], pool.texts, metadatas)
     if with_feedback:
-        known = pool.halves()[0]
-        used = [[str(at) for at in pool.supporting[question]] for question in known]
-        index.feedback(pool.question_vectors[known.start : known.stop], used, text=[pool.questions[at] for at in known])
+        training = pool.halves()[0]
+        used = [[str(at) for at in pool.supporting[question]] for question in training]
+        index.feedback(
+            pool.question_vectors[training.start : training.stop], used, text=[pool.questions[at] for at in training]
+        )
     if fitted:
         index.fit(progress=False)
     scores = np.full((len(pool.questions), len(pool.texts)), -np.inf)

@@ -25,12 +25,12 @@ def measure(pool: Pool, seed: int) -> dict[str, Any]:
     half = pool.halves()[0]
     quarter = half.stop // 2
     index = fitted(pool, range(quarter), seed)
-    known = {passage for question in range(quarter) for passage in pool.supporting[question]}
+    training = {passage for question in range(quarter) for passage in pool.supporting[question]}
     pairs = [
         (str(cue), [other for other in pool.supporting[question] if other != cue])
         for question in range(quarter, half.stop)
         for cue in pool.supporting[question]
-        if cue not in known
+        if cue not in training
     ]
     ways: dict[str, Callable[[str], Hits]] = {
         "search": lambda cue: index.search(cue, k=max(CUTS)),
@@ -55,10 +55,10 @@ def measure(pool: Pool, seed: int) -> dict[str, Any]:
     }
 
 
-def fitted(pool: Pool, known: range, seed: int) -> PredictiveAssociativeIndex:
+def fitted(pool: Pool, training: range, seed: int) -> PredictiveAssociativeIndex:
     """Returns an index of all passages, fitted on the supporting passages of the questions ``known``."""
     index = PredictiveAssociativeIndex(pool.vectors.shape[1])
     ids = [str(at) for at in range(len(pool.texts))]
     index.add(pool.vectors, ids, pool.texts, [{"title": title} for title in pool.titles])
-    index.fit([[str(passage) for passage in pool.supporting[at]] for at in known], seed=seed, progress=False)
+    index.fit([[str(passage) for passage in pool.supporting[at]] for at in training], seed=seed, progress=False)
     return index

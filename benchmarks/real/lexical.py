@@ -71,8 +71,8 @@ def with_bm25s(texts: list[str], stop: bool) -> Ask:
 
     def ask(text: str, n: int) -> np.ndarray:
         terms = bm25s.tokenize([text], return_ids=False, show_progress=False, **options)[0]
-        known = [term for term in terms if term in scorer.vocab_dict]
-        scores = scorer.get_scores(known) if known else np.zeros(len(texts))
+        in_vocabulary = [term for term in terms if term in scorer.vocab_dict]
+        scores = scorer.get_scores(in_vocabulary) if in_vocabulary else np.zeros(len(texts))
         best = np.argpartition(-scores, n - 1)[:n]
         return best[np.argsort(-scores[best], kind="stable")]
 

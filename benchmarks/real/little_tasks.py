@@ -126,19 +126,19 @@ def world(_path: None, _encode: Encode, sizes: Sequence[int]) -> Iterator[tuple[
 
 def _together(given: list[list[int]], later: list[list[int]]) -> list[tuple[int, frozenset[int]]]:
     """Returns each memory of ``later`` sets that is in no given one, with the others of its set."""
-    known = {one for used in given for one in used}
-    found = [(one, frozenset(used) - {one}) for used in later for one in dict.fromkeys(used) if one not in known]
+    experienced = {one for used in given for one in used}
+    found = [(one, frozenset(used) - {one}) for used in later for one in dict.fromkeys(used) if one not in experienced]
     return _some([(cue, wanted) for cue, wanted in found if wanted])
 
 
 def _around(given: list[list[int]], later: list[list[int]], window: int) -> list[tuple[int, frozenset[int]]]:
     """Returns each step of ``later`` trajectories whose memory is in no given one, with those within the window."""
-    known = {one for steps in given for one in steps}
+    experienced = {one for steps in given for one in steps}
     found = [
         (cue, frozenset(steps[max(0, at - window) : at + window + 1]) - {cue})
         for steps in later
         for at, cue in enumerate(steps)
-        if cue not in known
+        if cue not in experienced
     ]
     return _some([(cue, wanted) for cue, wanted in found if wanted])
 

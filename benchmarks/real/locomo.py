@@ -64,11 +64,11 @@ def build(prepared: Prepared, seed: int, cache: Path | None) -> tuple[Predictive
         [{key: turn[key] for key in ("speaker", "session", "time")} for turn in turns],
     )
     index.fit(group_by="session", order_by="time", seed=seed)
-    whole = time.perf_counter() - started
+    seconds = time.perf_counter() - started
     cpu = time.process_time() - used  # excludes waiting on a shared machine
     if folder is not None:
         index.save(folder)
-    return index, {"add_and_fit_seconds": whole, "add_and_fit_cpu_seconds": cpu}
+    return index, {"add_and_fit_seconds": seconds, "add_and_fit_cpu_seconds": cpu}
 
 
 def ask(index: PredictiveAssociativeIndex, prepared: Prepared, **options: Any) -> Any:

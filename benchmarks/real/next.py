@@ -89,13 +89,13 @@ def by_sessions(model: Session, steps: Steps) -> list[Rows]:
 
 def tuned(training: list[Walk], articles: int, seed: int) -> dict[str, Session]:
     """Returns the best model of each grid by the last fifth of experience; callers fit it again on all of it."""
-    known, rest = split(training)
+    first, rest = split(training)
     steps = draw_steps(rest, seed)[:TUNED_ON]
     best = {}
     for name, grid in grids().items():
         found = []
         for model in grid:
-            model.fit(lists(known), articles)
+            model.fit(lists(first), articles)
             found.append(evaluate_next(steps, by_sessions(model, steps))["MRR@20"])
         best[name] = grid[int(np.argmax(found))]
         print(f"{name}: {best_name(best[name])}, MRR@20 {max(found):.3f} where it was tuned", flush=True)
@@ -104,12 +104,12 @@ def tuned(training: list[Walk], articles: int, seed: int) -> dict[str, Session]:
 
 def tuned_ease(training: list[Walk], vectors: npt.NDArray[np.float32], seed: int) -> EASE:
     """Returns EASE with the best regularisation on the last fifth of the experience."""
-    known, rest = split(training)
+    first, rest = split(training)
     steps = draw_steps(rest, seed)[:TUNED_ON]
     found = {}
     for regularisation in REGULARISATIONS:
         model = EASE(regularisation)
-        model.fit(experience_of(known), vectors, WINDOW)
+        model.fit(experience_of(first), vectors, WINDOW)
         found[regularisation] = evaluate_next(steps, by_scores(model, steps, 1))["MRR@20"]
     return EASE(max(found, key=lambda one: found[one]))
 

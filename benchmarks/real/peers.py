@@ -16,7 +16,7 @@ Rows = npt.NDArray[np.int64]
 SEEDS = 3  # the number of nearest moments from which copresence's own ``probe`` starts
 
 
-class _Known:
+class _Precomputed:
     """engram's embedder interface that returns precomputed embeddings of questions."""
 
     def __init__(self, vectors: dict[str, Any]) -> None:
@@ -33,8 +33,8 @@ def engram(prepared: Prepared, reranker: Any = None) -> Rows:
 
     conversation = prepared.conversation
     questions = [question for question, _, _ in conversation.questions]
-    known = _Known(dict(zip(questions, prepared.questions, strict=True)))
-    pipeline = RetrievalPipeline(embedder=known, reranker=reranker, use_reranker=reranker is not None)
+    embedder = _Precomputed(dict(zip(questions, prepared.questions, strict=True)))
+    pipeline = RetrievalPipeline(embedder=embedder, reranker=reranker, use_reranker=reranker is not None)
     documents = [
         Document(id=turn["id"], text=turn["text"], embedding=vector, metadata={"timestamp": turn["date"]})
         for turn, vector in zip(conversation.turns, prepared.turns, strict=True)

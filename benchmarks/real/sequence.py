@@ -131,8 +131,8 @@ class SASRec:
         """Returns the best articles after each walk so far, best first, without the current one."""
         from rectools import Columns
 
-        known = set(self._data.item_id_map.external_ids.tolist())
-        so_far = [tuple(article for article in walk.articles[:at] if article in known) for walk, at in steps]
+        items = set(self._data.item_id_map.external_ids.tolist())
+        so_far = [tuple(article for article in walk.articles[:at] if article in items) for walk, at in steps]
         users = [number for number, articles in enumerate(so_far) if articles]
         found = self._model.recommend(
             users=np.arange(len(users)),

@@ -63,8 +63,8 @@ class Prepared:
             for question, _, _ in self.conversation.questions:
                 # a question with only stop words has no words left
                 terms = bm25s.tokenize([question], return_ids=False, show_progress=False, **options)[0]
-                known = [term for term in terms if term in scorer.vocab_dict]
-                scores.append(scorer.get_scores(known) if known else np.zeros(len(texts)))
+                in_vocabulary = [term for term in terms if term in scorer.vocab_dict]
+                scores.append(scorer.get_scores(in_vocabulary) if in_vocabulary else np.zeros(len(texts)))
             raw = np.array(scores, float)
             self._lexical[key] = raw / np.maximum(raw.max(axis=1, keepdims=True), 1e-9)
         return self._lexical[key]

@@ -49,12 +49,12 @@ def parts(name: str, folder: Path, embed: Encode) -> Iterator[Task]:
         yield last(tuning(read(folder / name, embed, with_tests=False), "judge"), LAST.get(name, ELSE_LAST))
         return
     for conversation in read_dialogues(find(None, FILES, __doc__ or ""))[:TUNED_ON]:
-        whole = dialogue(conversation, embed)
-        fold = np.arange(len(whole.experience)) % FOLDS
+        task = dialogue(conversation, embed)
+        fold = np.arange(len(task.experience)) % FOLDS
         for one in range(FOLDS):
-            tests = whole.experience.take(np.flatnonzero(fold == one))
-            known = whole.experience.take(np.flatnonzero(fold != one))
-            yield replace(whole, experience=known, tests=tests, cues=np.full(len(tests), -1))
+            tests = task.experience.take(np.flatnonzero(fold == one))
+            training = task.experience.take(np.flatnonzero(fold != one))
+            yield replace(task, experience=training, tests=tests, cues=np.full(len(tests), -1))
 
 
 def ablate(task: Task) -> Recalls:

@@ -102,9 +102,9 @@ def _kernel(left: Requests, right: Requests) -> Scores:
     def table(texts: list[str]) -> sparse.csr_array:
         rows, columns = [], []
         for at, text in enumerate(texts):
-            known = [position[word] for word in set(split(text)) if word in position]
-            rows += [at] * len(known)
-            columns += known
+            present = [position[word] for word in set(split(text)) if word in position]
+            rows += [at] * len(present)
+            columns += present
         values = sparse.csr_array((idf[columns], (rows, columns)), (len(texts), len(position)), dtype=np.float32)
         norms = np.sqrt((values * values).sum(axis=1))
         return sparse.diags_array(1 / np.maximum(norms, 1e-9)).astype(np.float32) @ values

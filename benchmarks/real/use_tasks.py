@@ -126,8 +126,8 @@ def tuning(task: Task, stage: str) -> Task:
     there = [[one for one in used if candidates[one]] for used in requests.used]
     some = np.array([at for at, used in enumerate(there) if used])
     tests = replace(requests.take(some), used=[there[at] for at in some])
-    known = task.experience.take(np.arange(start))
-    return replace(task, experience=known, tests=tests, cues=np.full(len(tests), -1), candidates=candidates)
+    training = task.experience.take(np.arange(start))
+    return replace(task, experience=training, tests=tests, cues=np.full(len(tests), -1), candidates=candidates)
 
 
 def some(task: Task, most: int) -> Task:

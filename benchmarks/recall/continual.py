@@ -44,14 +44,14 @@ def main() -> None:
     for trajectories in np.array_split(world.trajectories, arguments.increments):
         index.add(world.states[trajectories.ravel()], names[trajectories.ravel()].tolist())
         fitted = index.fit([names[t].tolist() for t in trajectories], seed=arguments.seed)
-        known = queries.boundary[queries.boundary <= trajectories.max()]
+        cues = queries.boundary[queries.boundary <= trajectories.max()]
         increments.append(
             {
                 "states": len(index),
                 "seconds": fitted.seconds,
                 "steps": fitted.steps,
                 "width": fitted.config["hidden"],
-                "learned CBR@20": learned(index, known, queries),
+                "learned CBR@20": learned(index, cues, queries),
             }
         )
         print(increments[-1], flush=True)

@@ -154,8 +154,8 @@ def mount(folder: Path) -> bool:
 
 
 def _reason(message: str) -> str:
-    known = ["File too large", "No space left", "full", "disk I/O error", "unable to open"]
-    return next((reason for reason in known if reason in message), message)
+    reasons = ["File too large", "No space left", "full", "disk I/O error", "unable to open"]
+    return next((reason for reason in reasons if reason in message), message)
 
 
 if __name__ == "__main__":

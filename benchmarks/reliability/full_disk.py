@@ -160,12 +160,12 @@ class Disk:
 
     def _after(self, name: str, call: Call) -> dict[str, Any]:
         """Returns the state after the call on a disk with enough space."""
-        known = self._spare / f"{name}.after"
-        if not known.exists():
-            shutil.copytree(self._spare / "made", known)
-            with PredictiveAssociativeIndex.open(known) as index:
+        copy = self._spare / f"{name}.after"
+        if not copy.exists():
+            shutil.copytree(self._spare / "made", copy)
+            with PredictiveAssociativeIndex.open(copy) as index:
                 call(index)
-        with PredictiveAssociativeIndex.open(known, read_only=True) as index:
+        with PredictiveAssociativeIndex.open(copy, read_only=True) as index:
             return state(index)
 
     def _agree(self, where: str, found: dict[str, Any], allowed: list[dict[str, Any]]) -> None:

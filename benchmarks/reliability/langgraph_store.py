@@ -324,12 +324,12 @@ def compare(op: Any, found: Any, expected: Any, every: Any, mode: str | None) ->
 
 def compare_ranks(op: SearchOp, found: Any, expected: Any, every: Any, cosine: bool) -> str | None:
     """Compares items and cosines, in any order among ties; for a recall, only counts the common items."""
-    known = {(item.namespace, item.key): item for item in every}
+    by_key = {(item.namespace, item.key): item for item in every}
     positions = [(item.namespace, item.key) for item in found]
-    if len(found) != len(expected) or len(set(positions)) != len(positions) or not set(positions) <= known.keys():
+    if len(found) != len(expected) or len(set(positions)) != len(positions) or not set(positions) <= by_key.keys():
         return f"{positions} are not {[(item.namespace, item.key) for item in expected]}"
     for item, other in zip(found, expected, strict=True):
-        own = known[item.namespace, item.key]
+        own = by_key[item.namespace, item.key]
         if plain(item) != plain(own) or (item.score is None) != (own.score is None):
             return f"{item} != {own}"
         if (item.score is None) != (other.score is None):

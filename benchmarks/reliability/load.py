@@ -113,11 +113,11 @@ class Model:
 def draw(seed: int, number: int, model: Model) -> Operation:
     """Returns the operation with the given number, which depends on the contents."""
     random = np.random.default_rng((seed, number))
-    kind, known = KINDS[random.integers(len(KINDS))], sorted(model.memories)
-    if kind == "add" or len(known) < 4:
+    kind, ids = KINDS[random.integers(len(KINDS))], sorted(model.memories)
+    if kind == "add" or len(ids) < 4:
         chosen = random.choice(NAMES, int(random.integers(1, 8)), replace=False)
         return Operation("add", tuple(f"id{n}" for n in chosen), number)
-    if kind == "fit" and not any(model.associates(id) for id in known):
+    if kind == "fit" and not any(model.associates(id) for id in ids):
         kind = "observe"
-    chosen = random.choice(known, min(len(known), int(random.integers(2, 6))), replace=False)
+    chosen = random.choice(ids, min(len(ids), int(random.integers(2, 6))), replace=False)
     return Operation(kind, tuple(chosen.tolist()), number)

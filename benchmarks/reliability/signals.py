@@ -126,8 +126,8 @@ class Campaign:
 
     def _draw(self) -> tuple[Callable[[], object], Model]:
         """Returns a call, and the model after it."""
-        index, known, number = self.index, sorted(self.model.memories), self._next()
-        some = tuple(self._random.choice(known, 3, replace=False).tolist())
+        index, ids, number = self.index, sorted(self.model.memories), self._next()
+        some = tuple(self._random.choice(ids, 3, replace=False).tolist())
         new = tuple(f"id{n}" for n in self._random.choice(60, 6, replace=False))
         kind = {"update": "add", "append": "add", "erase": "delete"}.get(self._call, self._call)
         operation = Operation(kind, new if kind == "add" else some, number)

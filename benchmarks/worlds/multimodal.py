@@ -165,8 +165,8 @@ class World:
     def _know(self, rows: Int64, random: np.random.Generator) -> Array:
         hour, weather = 2 * np.pi * self.hour[rows], 2 * np.pi * self.weather[rows]
         cycles = np.stack([np.cos(hour), np.sin(hour), np.cos(weather), np.sin(weather)], axis=1)
-        known = [self.look.activities[self.activity[rows]], self.look.people[self.person[rows]], cycles, cycles]
-        context = np.concatenate(known, axis=1)
+        parts = [self.look.activities[self.activity[rows]], self.look.people[self.person[rows]], cycles, cycles]
+        context = np.concatenate(parts, axis=1)
         return (context + 0.3 * random.standard_normal(context.shape)).astype(np.float32)
 
 
