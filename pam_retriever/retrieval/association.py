@@ -9,7 +9,7 @@ probability that the cue is an experienced memory:
 
 The weights w are those of held-out memories, whose associates were all experienced. The associates of a new cue may be
 new, too, and only similarity finds those. So similarity gets a part of the weights: how often the associates of a new
-memory were new in the experience, but not more than the share of new memories among those that look like the cue.
+memory were new in the experience, but not more than the share of pairs of look-alikes of the cue that are both new.
 
 ``learned`` is the softmax over the channels that ``fit`` calibrates. The first estimate is a count with Dirichlet
 smoothing (Zhai and Lafferty 2004). Links decide where there are some: the prior is so small that a memory without a
@@ -133,7 +133,7 @@ class AssociationScorer:
         values[missing, 0] = towards.of_pairs(query[missing], row[missing], odds.shares(late, query[missing]))
         experienced = view.links.experienced(row)
         values[:, self._without] = 0
-        novelty = _novelty(query, values, experienced, view, calibration)
+        novelty = _novelty(query, values, experienced, calibration)
         share, factors = _weigh(query, values, experienced, t, calibration, view.window, novelty)
         share, mentioned, factor = first.rank(query, row, share)
 
@@ -229,8 +229,11 @@ def _weigh(
     return share.astype(np.float32), factors
 
 
-def _novelty(query: Int64, values: Float32, experienced: Bools, view: View, calibration: Calibration) -> Float32:
+def _novelty(query: Int64, values: Float32, experienced: Bools, calibration: Calibration) -> Float32:
     """Returns the part (E,) of the associates of each cue that were never experienced, if the cue is unknown.
+
+    A pair of a cue and an associate is taken to be new as often as a pair of memories that look like the cue. Where
+    single memories are missing from the experience that is rare, and where whole trajectories are missing it is not.
 
     ``values`` (E, 6) are the parts in the order of ``AssociationScorer``.
     """
@@ -238,9 +241,8 @@ def _novelty(query: Int64, values: Float32, experienced: Bools, view: View, cali
         return np.zeros(len(query), np.float32)
     similar = values[:, 4]
     new, total = (np.bincount(query, mass) for mass in (similar * ~experienced, similar))
-    overall = 1 - view.links.memories / max(len(view.similar), 1)
-    near = np.maximum(new / np.maximum(total, SMALLEST), overall)
-    novelty: Float32 = np.minimum(near, calibration.novelty)[query].astype(np.float32)
+    pairs = (new / np.maximum(total, SMALLEST)) ** 2
+    novelty: Float32 = np.minimum(pairs, calibration.novelty)[query].astype(np.float32)
     return novelty
 
 
