@@ -42,8 +42,9 @@ TASKS: dict[str, tuple[Callable[..., Any], tuple[str, ...], tuple[int, ...]]] = 
         for name in ("toollens", "code-flask", "code-requests", "code-brian2")
     },
     "locomo": (little_tasks.dialogues, FILES, SESSIONS),
-    "wikispeedia": (little_tasks.walks, ("wikispeedia",), SIZES),
-    "world 7": (little_tasks.world, (), (5, 20, 60)),
+    "locomo together": (little_tasks.together, FILES, (8, 14)),
+    "wikispeedia": (little_tasks.walks, ("wikispeedia",), (*SIZES, 3000)),
+    "world 7": (little_tasks.world, (), (5, 20, 60, 95)),
 }
 KINDS = ("id", "vector", "words")
 Recalls = npt.NDArray[np.float64]

@@ -103,6 +103,24 @@ def _dialogue(one: Conversation, encode: Encode, sizes: Sequence[int]) -> Iterat
             yield size, Little(texts, vectors, sessions[:size], cues, questions, request_vectors)
 
 
+def together(path: Path, encode: Encode, sizes: Sequence[int]) -> Iterator[tuple[int, Little]]:
+    """Yields the two tuning dialogues as one set of memories; ``sizes`` are sessions of each."""
+    for size in sizes:
+        parts = [one for _, one in dialogues(path, encode, [size])]
+        starts = np.cumsum([0, *(len(one.texts) for one in parts)]).tolist()
+        vectors, request_vectors = (
+            np.concatenate([one.vectors for one in parts]),
+            [one.request_vectors for one in parts],
+        )
+        given, cues, questions, texts = [], [], [], []
+        for one, start in zip(parts, starts, strict=False):
+            texts += one.texts
+            given += [[at + start for at in steps] for steps in one.given]
+            cues += [(cue + start, frozenset(at + start for at in found)) for cue, found in one.cues]
+            questions += [(text, frozenset(at + start for at in found)) for text, found in one.questions]
+        yield size, Little(texts, vectors, given, cues, questions, request_vectors)
+
+
 def walks(folder: Path, encode: Encode, sizes: Sequence[int]) -> Iterator[tuple[int, Little]]:
     """Yields Wikispeedia's walks; cues are articles of the tuning walks that the given walks did not visit."""
     titles, every = wikispeedia.read(folder)
