@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from benchmarks.priors import fit_times
-from benchmarks.real import documents_cues
+from benchmarks.real import code_memory, documents_cues
 from benchmarks.real.dialogue import Conversation
 from benchmarks.real.documents_pool import Pool
+from benchmarks.real.use_tasks import Requests, Task
 
 pytestmark = pytest.mark.slow
 
@@ -51,3 +52,15 @@ def test_cues_without_experience_among_documents():
     assert found["cues"] == 6
     assert found["R@2/5/10"]["recall"][0] == 1.0
     assert found["R@2/5/10"]["recall without mentions"][0] < 1.0
+
+
+def test_code_memory_finds_the_files_of_repeated_messages():
+    files = [f"src/{name}.py" for name in ("wire", "backoff", "invoice", "rates")]
+    messages = [("retry the connection", [0, 1]), ("round the tax", [2, 3])] * 4
+    texts = [text for text, _ in messages]
+    commits = Requests(texts, Embedder().encode(texts), [used for _, used in messages])
+    vectors = Embedder().encode(files)
+    task = Task("made up", files, vectors, commits, commits, np.full(8, -1), np.ones(4, bool))
+    found = code_memory.History(task, commits, np.arange(4, 8), {})
+    scores, _ = code_memory.ours(found, vectors)
+    assert [set(np.argsort(-row)[:2].tolist()) for row in scores] == [{0, 1}, {2, 3}] * 2

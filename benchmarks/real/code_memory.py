@@ -171,8 +171,8 @@ class Ours:
     def learn(self, start: int, end: int) -> None:
         """Learns the commits between two positions, as ``pam-retriever git`` does."""
         commits = self._found.commits
-        lessons = [
-            learning.Lesson(
+        new_commits = [
+            learning.NewCommit(
                 f"commit {at}",
                 datetime.fromtimestamp(TIME + 3600 * at, timezone.utc),
                 commits.texts[at],
@@ -180,8 +180,8 @@ class Ours:
             )
             for at in range(start, end)
         ]
-        for at in range(0, len(lessons), learning.BATCH):
-            learning.store(self.index, lessons[at : at + learning.BATCH], {})
+        for at in range(0, len(new_commits), learning.BATCH):
+            learning.store(self.index, new_commits[at : at + learning.BATCH], {})
 
     def memory(self) -> CodeMemory:
         """Returns a query interface to the current state of the index."""
