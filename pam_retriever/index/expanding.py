@@ -54,8 +54,8 @@ class Expanding(IndexBase):
         towards = check_direction(direction)
         self._search_names()
         with self._lock.shared():
-            brought = expand(self._store.view().towards(towards), self._lexicon, hits, k, where, cue_where)
-        return brought if batch else brought[0]
+            associates = expand(self._store.view().towards(towards), self._lexicon, hits, k, where, cue_where)
+        return associates if batch else associates[0]
 
     def spread(
         self, found: Scores, k: int | None = 10, *, where: Where = None

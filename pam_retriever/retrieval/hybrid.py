@@ -115,11 +115,11 @@ class HybridScorer:
         association, towards = evidence
         lexicon, links, query = self._lexicon, self._view.links, cues.given[at]
         terms = lexicon.terms(cues.texts[at])
-        worded = lexicon.scores(terms)
-        candidates = np.union1d(near[near >= 0], best_of(worded, max(CANDIDATES, k + 1), allowed))
+        by_words = lexicon.scores(terms)
+        candidates = np.union1d(near[near >= 0], best_of(by_words, max(CANDIDATES, k + 1), allowed))
         time_evidence = None if self._times is None else self._times.evidence(cues.texts[at], cues.visible)
         if time_evidence is not None:
-            candidates = np.union1d(candidates, self._then(time_evidence, worded, query, k, allowed))
+            candidates = np.union1d(candidates, self._then(time_evidence, by_words, query, k, allowed))
         mentioned = None
         if self._mentioning is not None and "mentions" not in self._without:
             mentioned = self._mentioning.from_question(query, cues.texts[at], candidates, allowed)
@@ -156,14 +156,14 @@ class HybridScorer:
         return found.best(k, self._min_score)
 
     def _then(
-        self, time_evidence: TimeEvidence, worded: Float32, query: Float32, k: int, allowed: Rows | None
+        self, time_evidence: TimeEvidence, by_words: Float32, query: Float32, k: int, allowed: Rows | None
     ) -> Int64:
         """Returns the best memories, by similarity and by words, among the memories of the times in the question."""
         n, then = max(THEN, k + 1), time_evidence.best(allowed)
         if len(then) <= n:
             return then
         near = self._view.similar.search(query[None], n, then)[1][0]
-        return np.union1d(near[near >= 0], best_of(worded, n, then))
+        return np.union1d(near[near >= 0], best_of(by_words, n, then))
 
 
 @dataclass(frozen=True)

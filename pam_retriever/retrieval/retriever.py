@@ -54,13 +54,13 @@ class Retriever:
         view = view.towards(settings.direction)
         self._view, self._settings = view, settings
         self._times = None if timeline is None else QuestionTimes(timeline, read_clock(settings.now))
-        self._hears = False  # whether the times in a question count
+        self._reads_times = False  # whether the times in a question count
         without = frozenset(settings.without)
         if feedback is not None:
             from pam_retriever.retrieval.mixture.scorer import MixtureScorer
 
             self._channels = Channels(similarity=1)  # past use needs only the similarity channel
-            self._hears = words
+            self._reads_times = words
             self._scorer = self._around(MixtureScorer(view, feedback, settings.min_score, without, self._times))
             return
         if stored and view.predictor is None and settings.hops.count == 1 and _follows_mentions(settings, view):
@@ -118,7 +118,7 @@ class Retriever:
         if words:
             from pam_retriever.retrieval.hybrid import HybridScorer
 
-            self._hears = True
+            self._reads_times = True
             return HybridScorer(view, lexicon, self._channels, settings.min_score, self._times, without)
         check_without(without, ())
         index = view.index_of(self._channels)
@@ -145,7 +145,7 @@ class Retriever:
         hits = to_hits(view, cues, found, settings.explain)
         if not settings.explain or self._times is None:
             return hits
-        texts = query.texts if query.texts is not None and self._hears else [None] * len(hits)
+        texts = query.texts if query.texts is not None and self._reads_times else [None] * len(hits)
         named = (self._times.named_times(one.rows, text, allowed) for one, text in zip(found, texts, strict=True))
         return [with_times(some, times) for some, times in zip(hits, named, strict=True)]
 

@@ -56,9 +56,9 @@ class Schedule:
             if self._shards.whole:
                 number = at
             turns = self._passes * len(each) + self._again
-            for place, blocks in enumerate(each):
+            for position, blocks in enumerate(each):
                 if number >= done:
-                    yield ScheduledShard(at, blocks, not at, at * len(each) + place, turns)
+                    yield ScheduledShard(at, blocks, not at, at * len(each) + position, turns)
                 number += 1
         if self._again and number >= done:
             turns = len(self._first_pass)

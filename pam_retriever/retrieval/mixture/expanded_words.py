@@ -75,16 +75,16 @@ class _RequestWords:
         self._lengths = grown(self._lengths, self._log.size)
         if self._through < len(self._log):
             new = np.arange(self._through, len(self._log))
-            place, rows, _ = self._log.uses.expand(new)
+            position, rows, _ = self._log.uses.expand(new)
             used = np.maximum(np.diff(self._log.uses.starts[self._through :]), 1)
             self._share.extend((1 / np.sqrt(used)).astype(np.float32))
-            np.add.at(self._lengths, rows, (self._log.word_counts[new] * self._share.view[new])[place])
+            np.add.at(self._lengths, rows, (self._log.word_counts[new] * self._share.view[new])[position])
             self._through = len(self._log)
 
     def counts(self, word: str) -> tuple[Int64, Float32]:
         self._follow()
         requests = self._log.holding(word)
-        place, rows, _ = self._log.uses.expand(requests)
-        counts = np.bincount(rows, self._share.view[requests][place], self._log.size)
+        position, rows, _ = self._log.uses.expand(requests)
+        counts = np.bincount(rows, self._share.view[requests][position], self._log.size)
         found = np.flatnonzero(counts)
         return found, counts[found].astype(np.float32)

@@ -320,14 +320,18 @@ def worths_of(
     rows.append(("mixture", fitted.scores[pairs]))
     share, rank, used = _events(held_out, fitted.scores, judged)
     confidence = fitted.calibration(share, rank)
-    sureness = expected_calibration_error(confidence, used), event_loss(confidence, used), reliability(confidence, used)
+    of_confidence = (
+        expected_calibration_error(confidence, used),
+        event_loss(confidence, used),
+        reliability(confidence, used),
+    )
     return [
         Worth(
             kind,
             name,
             len(judged),
             mean_interval(recall_at(scores, mine, 10), seed, mine.choices.weight, timed),
-            *(sureness if name == "mixture" else ()),
+            *(of_confidence if name == "mixture" else ()),
         )
         for name, scores in rows
     ]

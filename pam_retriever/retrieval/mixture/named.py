@@ -102,8 +102,8 @@ class Times:
             if time_evidence is not None:
                 then = time_evidence.best(cues.allowed)
                 near = self._corpus.nearest(cues.vectors[at][None], n, then)[0]
-                worded = self._corpus.positions(self._corpus.lexicon.best(list(cues.words[at]), n, then))
-                then = np.union1d(near, worded)
+                by_words = self._corpus.positions(self._corpus.lexicon.best(list(cues.words[at]), n, then))
+                then = np.union1d(near, by_words)
             found.append(then)
         return found
 

@@ -45,15 +45,15 @@ class PastUse:
         dense, lexical = self._log.likeness(cues)
         fifty, alike = top(dense, 50)
         ten, most_alike = top(alike, 10)
-        worded, like_words = top(lexical, 50)
+        by_words, like_words = top(lexical, 50)
         near, solved = self._regression(cues)
-        requests = np.concatenate([fifty, worded, near], axis=1)
+        requests = np.concatenate([fifty, by_words, near], axis=1)
         weights = np.zeros((len(self.features) - 1, *requests.shape), np.float32)
-        end_of_fifty, end_of_worded = fifty.shape[1], fifty.shape[1] + worded.shape[1]
+        end_of_fifty, end_of_words = fifty.shape[1], fifty.shape[1] + by_words.shape[1]
         weights[0, np.arange(len(ten))[:, None], ten] = weights_of(most_alike, 20.0)
         weights[1, :, :end_of_fifty] = weights_of(alike, 10.0)
-        weights[2, :, end_of_fifty:end_of_worded] = weights_of(like_words, 5.0)
-        weights[3, :, end_of_worded:] = solved
+        weights[2, :, end_of_fifty:end_of_words] = weights_of(like_words, 5.0)
+        weights[3, :, end_of_words:] = solved
         shares = self._used(requests, weights, pools)
         columns = np.concatenate([log_share(shares), np.clip(shares[:, -1:], 0, MOST_EXPECTED)], axis=1)
         return columns * pools.visible[:, None]

@@ -42,14 +42,14 @@ class Cues:
 
     def take(self, at: Int64) -> Cues:
         """Returns the cues at these positions."""
-        places = at.tolist()
+        positions = at.tolist()
         return replace(
             self,
             vectors=self.vectors[at],
-            words=[self.words[n] for n in places],
+            words=[self.words[n] for n in positions],
             rows=self.rows[at],
-            texts=None if self.texts is None else [self.texts[n] for n in places],
-            nows=None if self.nows is None else [self.nows[n] for n in places],
+            texts=None if self.texts is None else [self.texts[n] for n in positions],
+            nows=None if self.nows is None else [self.nows[n] for n in positions],
         )
 
 
@@ -117,15 +117,15 @@ class Pools:
 
         Drops values of memories that are not candidates.
         """
-        place = cue * self.size + row
+        position = cue * self.size + row
         if not self.is_full:
-            wanted = place
-            place = np.minimum(np.searchsorted(self.keys, wanted), len(self) - 1)
-            there = self.keys[place] == wanted
-            place, value = place[there], value[..., there]
+            wanted = position
+            position = np.minimum(np.searchsorted(self.keys, wanted), len(self) - 1)
+            there = self.keys[position] == wanted
+            position, value = position[there], value[..., there]
         if value.ndim == 1:
-            return np.bincount(place, value, len(self)).astype(np.float32)
-        return np.stack([np.bincount(place, one, len(self)) for one in value], axis=1).astype(np.float32)
+            return np.bincount(position, value, len(self)).astype(np.float32)
+        return np.stack([np.bincount(position, one, len(self)) for one in value], axis=1).astype(np.float32)
 
     def spread(self, values: Float32) -> Float32:
         """Returns the value (P,) of each pair's memory, from one value per memory (size,)."""

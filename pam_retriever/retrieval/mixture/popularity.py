@@ -63,8 +63,8 @@ class Popularity:
         if self._through == n:
             return
         new = np.arange(self._through, n)
-        place, rows, weights = self._log.popular.expand(new)
-        age = n - 1 - new[place]
+        position, rows, weights = self._log.popular.expand(new)
+        age = n - 1 - new[position]
         for counts, life in zip(self._counts, (np.inf, *self.HALF_LIVES), strict=True):
             counts *= 0.5 ** ((n - self._through) / life)
             np.add.at(counts, rows, weights * 0.5 ** (age / life))

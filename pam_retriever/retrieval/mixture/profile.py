@@ -26,7 +26,7 @@ class Profile:
     def __init__(self, log: RequestLog) -> None:
         self._log = log
         self._through = 0
-        self._place = np.full(log.size, -1)  # position of each memory among the used ones
+        self._position = np.full(log.size, -1)  # position of each memory among the used ones
         self._used = Growing(np.empty(0, np.int64))
         self._sums = Growing(np.empty((0, log.vectors.shape[1]), np.float32))
         self._units = Growing(np.empty((0, log.vectors.shape[1]), np.float32))
@@ -38,8 +38,8 @@ class Profile:
         used, near = self._near(cues)
         if not len(used):
             return np.zeros((len(pools), 1), np.float32)
-        place = grown(self._place, self._log.size, -1)[pools.row]
-        return (np.where(place < 0, np.float32(0), near[pools.cue, place]) * pools.visible)[:, None]
+        position = grown(self._position, self._log.size, -1)[pools.row]
+        return (np.where(position < 0, np.float32(0), near[pools.cue, position]) * pools.visible)[:, None]
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
         used, near = self._near(cues)
@@ -67,19 +67,19 @@ class Profile:
         """Returns the used memories, and their mean requests (U, dim) of unit length."""
         if self._through < len(self._log):
             new = np.arange(self._through, len(self._log))
-            place, rows, weights = self._log.uses.expand(new)
-            self._place = grown(self._place, self._log.size, -1)
-            first = np.unique(rows[self._place[rows] < 0])
-            self._place[first] = len(self._used) + np.arange(len(first))
+            position, rows, weights = self._log.uses.expand(new)
+            self._position = grown(self._position, self._log.size, -1)
+            first = np.unique(rows[self._position[rows] < 0])
+            self._position[first] = len(self._used) + np.arange(len(first))
             self._used.extend(first)
             empty = np.zeros((len(first), self._log.vectors.shape[1]), np.float32)
             self._sums.extend(empty)
             self._units.extend(empty)
             self._lengths.extend(np.zeros(len(first), np.float32))
-            at = self._place[rows]
+            at = self._position[rows]
             self._user.extend(at)
-            self._by.extend(new[place])
-            np.add.at(self._sums.view, at, self._log.vectors[new][place] * weights[:, None])
+            self._by.extend(new[position])
+            np.add.at(self._sums.view, at, self._log.vectors[new][position] * weights[:, None])
             changed = np.unique(at)
             sums = self._sums.view[changed]
             self._lengths.view[changed] = np.maximum(np.linalg.norm(sums, axis=1), 1e-9)

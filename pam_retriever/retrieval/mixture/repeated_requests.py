@@ -31,8 +31,8 @@ class RepeatedRequests:
         self._log = log
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
-        cue, place, weight = self._same(cues)
-        used, rows, counts = self._log.uses.expand(place)
+        cue, position, weight = self._same(cues)
+        used, rows, counts = self._log.uses.expand(position)
         # five different answers to the same request are a fifth each
         total = np.maximum(np.bincount(cue, weight, len(cues)), 1).astype(np.float32)
         each: Float32 = (weight / total[cue])[used] * counts
@@ -40,15 +40,15 @@ class RepeatedRequests:
         return (log_share(share) * pools.visible)[:, None]
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
-        cue, place, _ = self._same(cues)
-        return [np.unique(self._log.uses.expand(place[cue == at])[1])[:n] for at in range(len(cues))]
+        cue, position, _ = self._same(cues)
+        return [np.unique(self._log.uses.expand(position[cue == at])[1])[:n] for at in range(len(cues))]
 
     def _same(self, cues: Cues) -> tuple[Int64, Int64, Float32]:
         """Returns pairs of a question and a past request that hardly differ, with weights."""
         if not len(self._log):
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
         cosines = self._log.likeness(cues)[0]
-        cue, place = np.nonzero(cosines > 1 + math.log(self.LEAST) / self.WIDTH)
+        cue, position = np.nonzero(cosines > 1 + math.log(self.LEAST) / self.WIDTH)
         is_request = cues.rows[cue] < 0  # a stored memory is not a request
-        cue, place = cue[is_request], place[is_request]
-        return cue, place, np.minimum(np.exp(np.float32(self.WIDTH) * (cosines[cue, place] - 1)), 1)
+        cue, position = cue[is_request], position[is_request]
+        return cue, position, np.minimum(np.exp(np.float32(self.WIDTH) * (cosines[cue, position] - 1)), 1)

@@ -132,8 +132,8 @@ def _cosines(cues: Cues, pools: Pools, vectors: MemoryVectors) -> Float32:
     if pools.is_full:
         cosines: Float32 = (cues.vectors @ vectors[np.arange(pools.size)].T).reshape(-1)
         return cosines
-    rows, place = np.unique(pools.row, return_inverse=True)
-    return (cues.vectors @ vectors[rows].T)[pools.cue, place]
+    rows, position = np.unique(pools.row, return_inverse=True)
+    return (cues.vectors @ vectors[rows].T)[pools.cue, position]
 
 
 def by_length(cues: Cues, pools: Pools) -> Float32:

@@ -79,10 +79,10 @@ class UsedTogether:
         if half_life is not None:
             weight = weight * (0.5 ** ((len(self._log) - 1 - requests) / half_life)).astype(np.float32)
         total = np.bincount(at, np.abs(weight), len(row)) + self.PRIOR  # uses that did not help are negative
-        place, found, count = self._log.uses.expand(requests)
-        source = at[place]
+        position, found, count = self._log.uses.expand(requests)
+        source = at[position]
         other = found != row[source]
-        value = (share[source] * weight[place] * count / total[source]).astype(np.float32)
+        value = (share[source] * weight[position] * count / total[source]).astype(np.float32)
         return cue[source][other], found[other], value[other]
 
     def _follow(self) -> None:

@@ -75,11 +75,11 @@ class NextMixture:
         if not all(self.fitted):
             share = np.where(np.array(self.fitted)[kind], share, _with_counts(share, pools, followers))
         rank = ranks(share, pools.cue, pools.starts)
-        sure = np.empty(len(scores), np.float32)
+        confidence = np.empty(len(scores), np.float32)
         for at, calibration in enumerate(self.calibration):
             mine = kind == at
-            sure[mine] = calibration(share[mine], rank[mine])
-        return share, sure
+            confidence[mine] = calibration(share[mine], rank[mine])
+        return share, confidence
 
     def to_dict(self) -> dict[str, object]:
         """Returns the form that ``from_dict`` reads, for JSON, without the bilinear model."""
