@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from pam_retriever.timewords.match import Atom, Match, day_in, timed
+from pam_retriever.timewords.feasts import HOLIDAYS
+from pam_retriever.timewords.match import Atom, Match, day_in, part_of, timed
 from pam_retriever.timewords.periods import (
     DAY,
-    HOLIDAYS,
     Span,
     midnight,
     moved,
@@ -22,10 +22,6 @@ from pam_retriever.timewords.periods import (
 def relative_unit(match: Match) -> Atom | None:
     """Reads "last week", "this month", "the week before last"; "the last week" is the seven days up to now."""
     unit, now, following = match.word("U"), match.context.now, match.next()
-    if unit in ("minute", "hour") and match.has("V"):
-        return match.fixed((moved(now, unit, -1), now), "range")  # "in the past hour"
-    if unit in ("minute", "hour", "half") or (following is not None and following.code == "B"):
-        return None  # "the last weekend before 10 April"
     rolling = match.has("V") or (
         match.has("L")
         and match.context.language == "en"
@@ -33,11 +29,17 @@ def relative_unit(match: Match) -> Atom | None:
         and match.tokens[match.last - 1].value != 2
         and match.token("L").text.lower() == "last"
     )
+    if unit in ("minute", "hour") and rolling and (following is None or following.code != "o"):
+        return match.fixed((moved(now, unit, -1), now), "range")  # "in the past hour"
+    if unit in ("minute", "hour", "half") or (following is not None and following.code == "B"):
+        return None  # "the last weekend before 10 April"
+    if _several(match):
+        return _rolled(match, unit, 5)
     if rolling and unit == "day":
         return None
     if rolling and unit != "weekend":
         return match.fixed((midnight(moved(now, unit, -1)), midnight(now) + DAY), "range")
-    step = 0 if match.has("T") else 1 if match.has("X") else -match.number("L") if match.has("L") else -1
+    step = -1 if match.has("V") else -match.number("L") if match.has("L") else 1 if match.has("X") else 0
     if unit == "day":
         return None
     if unit == "weekend":
@@ -59,13 +61,29 @@ def plain_weekend(match: Match) -> Atom | None:
 
 def rolling_units(match: Match) -> Atom | None:
     """Reads "in the last three days", "the next two weeks"."""
-    unit, now = match.word("U"), match.context.now
+    unit = match.word("U")
     previous = match.tokens[match.first - 1] if match.first else None
     if not match.has("t") and match.context.language == "en" and previous is not None and previous.code not in "isrT.,":
         return None  # "Does the film last 2 hours?"
     count = match.number("N") if match.has("N") else 5 if match.number("w") == 1 else 2
     if unit == "half" or unit == "weekend":
         return None
+    return _rolled(match, unit, count)
+
+
+_GERMAN_UNITS = ["tage", "tagen", "wochen", "monate", "monaten", "jahre", "jahren"]
+_PLURALS = frozenset([*_GERMAN_UNITS, "derniers", "dernières", "prochains", "prochaines", "últimos", "últimas"])
+
+
+def _several(match: Match) -> bool:
+    """Whether a unit without a number is several: "in den letzten Tagen", "ces dernières semaines"."""
+    words = {token.text.lower() for token in match.tokens[match.first : match.last + 1] if token.code in "ULX"}
+    return not words.isdisjoint(_PLURALS) and (match.has("L") or match.has("X"))
+
+
+def _rolled(match: Match, unit: str, count: int) -> Atom | None:
+    """Returns so many units up to now, or from now on."""
+    now = match.context.now
     if match.has("X"):
         return match.fixed((midnight(now), midnight(moved(now, unit, count)) + DAY), "range")
     start = moved(now, unit, -count)
@@ -97,6 +115,18 @@ def _distant(match: Match, sign: int) -> Atom | None:
     return match.fixed(unit_at(unit, moved(now, unit, sign * count)), unit)
 
 
+def half_more_ago(match: Match) -> Atom | None:
+    """Reads "a year and a half ago", "two and a half years ago"."""
+    unit, half = match.word("U"), match.word("U", 1)
+    if unit == "half":
+        unit, half = half, unit
+    finer = {"year": "month", "month": "week", "week": "day"}.get(unit)
+    if half != "half" or finer is None:
+        return None
+    count = (match.number("N") if match.has("N") else 1) + 0.5
+    return match.fixed(unit_at(finer, moved(match.context.now, unit, -count)), finer)
+
+
 def days_ago(match: Match) -> Atom | None:
     """Reads "two Tuesdays ago", "three Christmases ago", "a couple of summers ago"."""
     meaning, count = match.word("d"), match.number("N") if match.has("N") else 2
@@ -106,15 +136,17 @@ def days_ago(match: Match) -> Atom | None:
     if code == "W":
         day = now - ((now.weekday() - int(name)) % 7 or 7) * DAY - 7 * (count - 1) * DAY
         return match.fixed((day, day + DAY), "day")
-    of: Callable[[int], Span] = HOLIDAYS[name] if code == "H" else lambda year: season_of(year, int(name))
+    if code == "P":
+        return match.fixed(part_of(now - count * DAY, name), "part of day")  # "two nights ago"
+    of: Callable[[int], Span | None] = HOLIDAYS[name] if code == "H" else lambda year: season_of(year, int(name))
     last = occurrence(of, now, False, over=True)
     return match.fixed(last and of(last[0].year - count + 1), "day" if code == "H" else "season")
 
 
 def units_from_day(match: Match) -> Atom | None:
-    """Reads "a year ago today", "a week ago Tuesday", "a week from Monday", "three weeks ago on Monday"."""
+    """Reads "a year ago today", "heute vor einem Jahr", "a week from Monday", "three weeks ago on Monday"."""
     unit, today = match.word("U"), midnight(match.context.now)
-    sign, count = -1 if match.has("A") else 1, match.number("N") if match.has("N") else 1
+    sign, count = -1 if match.has("A") or match.has("B") else 1, match.number("N") if match.has("N") else 1
     if unit not in ("day", "week", "month", "year") or (match.has("W") and unit != "week"):
         return None
     if match.has("R"):
@@ -164,7 +196,7 @@ def weekday(match: Match) -> Atom | None:
     behind = [token.code for token in match.tokens[match.last + 1 : match.last + 3]]
     if behind[:1] == ["o"] and behind[1:] in (["M"], ["D"]):
         return None  # another rule reads "the last Friday of May"
-    governed = any(match.has(code) for code in "LXTn")
+    governed = any(match.has(code) for code in "LXTVn")
     if match.token("W").weak or _is_title(match):
         return None
     short = len(match.token("W").text.rstrip(".")) <= 4 and match.context.language == "en"
@@ -174,14 +206,16 @@ def weekday(match: Match) -> Atom | None:
     if match.has("U"):
         if match.word("U") != "week":
             return None
-        week = unit_at("week", today)[0] + 7 * DAY * (1 if match.has("X") else 0 if match.has("T") else -1)
+        count = 1 if match.has("X") else 0 if match.has("T") else -match.number("L")
+        week = unit_at("week", today)[0] + 7 * DAY * count
         start = week + number * DAY
     elif match.has("X"):
         start = today + (ahead or 7) * DAY
+    elif match.has("L") or match.has("V"):
+        weeks = match.number("L") - 1 if match.has("L") else 0  # "the Friday before last"
+        start = today - ((-ahead) % 7 or 7) * DAY - 7 * weeks * DAY
     elif match.has("T"):
         start = unit_at("week", today)[0] + number * DAY
-    elif match.has("L"):
-        start = today - ((-ahead) % 7 or 7) * DAY - 7 * (match.number("L") - 1) * DAY  # "the Friday before last"
     else:
         kind = timed(match, (today, today + DAY), "day")[1]
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 
 from pam_retriever.timewords import dates
+from pam_retriever.timewords.feasts import HOLIDAYS
 from pam_retriever.timewords.lexicon import NAMES
-from pam_retriever.timewords.match import Atom, Match, counted, daily, day_in, in_year, timed, year_of
+from pam_retriever.timewords.match import Atom, Match, counted, daily, day_in, in_year, leads, timed, year_of
 from pam_retriever.timewords.periods import (
-    DAY,
-    HOLIDAYS,
     Span,
-    midnight,
-    months_later,
     moved,
-    nth_weekday,
     season_of,
     third,
     unit_at,
@@ -53,8 +50,8 @@ def month(match: Match) -> Atom | None:
     named, number = match.token("M"), match.number("M")
     year = year_of(match)
     previous = match.tokens[match.first - 1] if match.first else None
-    if match.tokens[match.first].code in "LXT" and year is None:
-        return None  # "last week in June" has two times
+    if leads(match) or (match.tokens[match.first].code in "LXT" and year is None):
+        return None
     if previous is not None and previous.code == "N":
         return None  # "31 February": an invalid day
     if year is None:
@@ -129,6 +126,14 @@ def year(match: Match) -> Atom | None:
     return match.atom(lambda _anchor, _future: span, "year", weak=weak)
 
 
+def two_years(match: Match) -> Atom | None:
+    """Reads "the school year 2021/22", "the 2021-22 season": from July to June."""
+    first, last = match.word("J").split("/") if match.has("J") else (match.token("Y").text, match.token("N").text)
+    if len(last) not in (2, 4) or int(last) not in (int(first) + 1, (int(first) + 1) % 100):
+        return None
+    return match.fixed((datetime(int(first), 7, 1), datetime(int(first) + 1, 7, 1)), "year")
+
+
 def decade(match: Match) -> Atom | None:
     """Reads "the 1990s", "the eighties"."""
     token = match.token("K")
@@ -149,35 +154,13 @@ def decade_of_years(match: Match) -> Atom | None:
     return match.atom(lambda _anchor, _future: span, "decade", weak=not match.has("t"))
 
 
-def numbered_week(match: Match) -> Atom | None:
-    """Reads "week 7 of 2024" and German "KW 7": weeks by ISO 8601."""
-    number = match.number("N")
-    if match.word("U") != "week" or not 1 <= number <= 53:
-        return None
-    if not match.has("Y") and match.token("U").text.lower() not in ("kw", "kalenderwoche"):
-        return None
-
-    def of(year: int) -> Span | None:
-        try:
-            start = datetime.fromisocalendar(year, number, 1)
-        except ValueError:  # a year without a 53rd week
-            return None
-        return start, start + 7 * DAY
-
-    return in_year(match, of, "week")
-
-
-def numbered_century(match: Match) -> Atom | None:
-    """Reads "the 19th century"."""
-    number = match.number("O")
-    if match.word("U") != "century" or not 1 <= number <= 30:
-        return None
-    return match.fixed(unit_at("century", datetime(100 * (number - 1) + 1, 1, 1)), "century")
+_DAY_FIRST = re.compile(r"(?:1[3-9]|[23]\d)[/-]\d\d?[/-]\d")
 
 
 def figures(match: Match) -> Atom | None:
     """Reads a date in figures, with or without a time of day."""
-    read = dates.figures(match.token("D").text, match.context.language)
+    day_first = any(token.code == "D" and _DAY_FIRST.match(token.text) for token in match.tokens)  # of another date
+    read = dates.figures(match.token("D").text, match.context.language, day_first)
     if read is None:
         return None
     at, unit = read
@@ -195,7 +178,10 @@ def season(match: Match) -> Atom | None:
     """Reads "summer 2022", "last winter", "in the spring"."""
     number = match.number("S")
     following = match.next()
-    if any(match.has(code) for code in "LXT") and not match.has("U"):
+    units = {token.value for token in match.tokens[match.first : match.last + 1] if token.code == "U"}
+    if not units <= {"month", "year"}:
+        return None  # "last week in the spring"
+    if any(match.has(code) for code in "LXT") and "year" not in units:
         return counted(match, lambda y: season_of(y, number), "season")
     previous = match.tokens[match.first - 1] if match.first else None
     if previous is not None and previous.code == "q" and not match.has("t"):
@@ -212,6 +198,8 @@ def season(match: Match) -> Atom | None:
 def quarter(match: Match) -> Atom | None:
     """Reads "Q3", "Q3 2022"."""
     number = match.number("Q")
+    if leads(match):
+        return None
     return in_year(match, lambda y: unit_at("quarter", datetime(y, 3 * number - 2, 1)), "quarter", weak=True)
 
 
@@ -219,17 +207,25 @@ def half_year(match: Match) -> Atom | None:
     """Reads "H1 2023"."""
     number = match.number("G") if match.has("G") else match.number("O")
     wanted = year_of(match)
-    if wanted is None or not 1 <= number <= 2:
+    if not 1 <= number <= 2 or (wanted is None and match.context.language != "zh"):
         return None
-    return match.fixed(unit_at("half", datetime(wanted, 6 * number - 5, 1)), "half")
+    return in_year(match, lambda y: unit_at("half", datetime(y, 6 * number - 5, 1)), "half")
 
 
 def holiday(match: Match) -> Atom | None:
     """Reads "Christmas 2022", "last Easter", "on New Year's Eve"."""
     of = HOLIDAYS[match.word("H")]
+    if leads(match):
+        return None
     if any(match.has(code) for code in "LXT") and not match.has("U"):
         return counted(match, of, "day")
-    return in_year(match, of, "day", weak=match.context.language != "zh")
+    previous, following = match.tokens[match.first - 1] if match.first else None, match.next()
+    named = match.context.language != "zh" and not match.has("U") and not match.has("Y")
+    if named and following is not None and following.code == "o":
+        return None  # "l'ascension du Mont Blanc"
+    kept = previous is not None and previous.text.lower().startswith(("spen", "celebrat"))  # "spend New Year"
+    on = match.context.language == "es" and match.has("t") and match.token("t").text.lower() == "el"
+    return in_year(match, of, "day", weak=match.context.language != "zh" and not on and not kept)
 
 
 def phase(match: Match) -> Atom | None:
@@ -261,6 +257,15 @@ def _phase(match: Match, name: str) -> Atom | None:
     return _phase_of_unit(match, name) if match.word("U") in ("week", "month", "year", "quarter") else None
 
 
+def phase_of_quarter(match: Match) -> Atom | None:
+    """Reads "the end of Q2", "early Q3 2023"."""
+    name, number = match.word("v"), match.number("Q")
+    if _is_verb(match, name):
+        return None
+    of = lambda y: third(unit_at("quarter", datetime(y, 3 * number - 2, 1)), name)  # noqa: E731
+    return in_year(match, of, "part of quarter", weak=not match.has("h"))
+
+
 def _phase_of_unit(match: Match, name: str) -> Atom | None:
     """Reads "at the end of last month", "since the start of the year"."""
     unit, now = match.word("U"), match.context.now
@@ -282,79 +287,3 @@ def _is_verb(match: Match, name: str) -> bool:
     at = match.tokens.index(match.token("v"))
     previous, following = match.tokens[at - 1] if at else None, match.tokens[at + 1 : at + 2]
     return [token.code for token in following] == ["i"] or previous is None or previous.code not in "inrhsBabfguqv"
-
-
-def nth_in_month(match: Match) -> Atom | None:
-    """Reads "the first week of May", "the last Friday of June", "the second week of last month"."""
-    nth = -1 if match.has("L") and not match.has("O") else match.number("O")
-    count = match.number("N") if match.has("N") else 1 if not match.has("w") else 5 if match.number("w") == 1 else 2
-    if not 1 <= count <= 5:
-        return None
-    month, number = _month_of(match)
-    if not number:
-        return None
-    if match.has("W"):
-        day = match.number("W")
-        if month:
-            return match.fixed(nth_weekday(month.year, number, day, nth), "day")
-        return in_year(match, lambda y: nth_weekday(y, number, day, nth), "day")
-    unit = next(token.value for token in match.tokens[match.first : match.last] if token.code == "U")
-
-    def of(y: int) -> Span | None:
-        start, end = unit_at("month", datetime(y, number, 1))
-        if unit == "weekend":
-            saturday = nth_weekday(y, number, 5, nth)
-            return saturday and (saturday[0], saturday[0] + 2 * DAY)
-        one = DAY if unit == "day" else 7 * DAY
-        first = start + (nth - 1) * one if nth > 0 else end - count * one
-        return (max(first, start), first + count * one) if first < end else None
-
-    if unit not in ("week", "weekend", "day"):
-        return None
-    return match.fixed(of(month.year), str(unit)) if month else in_year(match, of, str(unit))
-
-
-def _month_of(match: Match) -> tuple[datetime | None, int]:
-    """Returns the month that a match ends with ("last month"), and its number; 0 for none."""
-    if match.has("M"):
-        return None, 0 if match.token("M").weak else match.number("M")
-    if match.tokens[match.last].value != "month":
-        return None, 0
-    step = {"L": -1, "T": 0, "X": 1}[match.tokens[match.last - 1].code]
-    month = months_later(midnight(match.context.now).replace(day=1), step)
-    return month, month.month
-
-
-def nth_in_year(match: Match) -> Atom | None:
-    """Reads "the third quarter of 2023", "the first half of last year"."""
-    unit = next(token.value for token in match.tokens[match.first : match.last] if token.code == "U")
-    nth = 4 if match.has("L") and not match.has("O") else match.number("O")
-    wanted = match.number("Y") if match.has("Y") else None
-    if wanted is None:
-        units = [token for token in match.tokens[match.first : match.last + 1] if token.code == "U"]
-        if len(units) < 2 or units[-1].value != "year":
-            return None
-        wanted = match.context.now.year + (1 if match.has("X") else 0 if match.has("T") else -1)
-    months = {"quarter": 3, "half": 6}.get(str(unit), 0)
-    if not months or not 1 <= nth <= 12 // months:
-        return None
-    return match.fixed(unit_at(str(unit), datetime(wanted, months * (nth - 1) + 1, 1)), str(unit))
-
-
-def day_of_month(match: Match) -> Atom | None:
-    """Reads "on the 5th", "since the 5th", "the week of the 5th", "from the 3rd to the 7th", at the end of a clause."""
-    number, following = match.number("O"), match.next()
-    if following is not None and following.code not in ".,&":
-        return None
-    if not match.has("n") and not match.token("O").text[0].isdigit():
-        return None  # "before the first"
-    now, count = match.context.now, range(12)
-    for back in count:
-        first = months_later(midnight(now).replace(day=1), back if match.context.future else -back)
-        span = day_in(first.year, first.month, number)
-        if span is not None and ((span[1] > now) if match.context.future else (span[0] <= now)):
-            if not match.has("f") and not match.has("b"):
-                return match.fixed(span, "day")
-            end = day_in(first.year, first.month, match.number("O", 1))
-            return match.fixed((span[0], end[1]), "range") if end and span[0] < end[0] else None
-    return None

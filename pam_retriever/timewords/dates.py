@@ -1,10 +1,11 @@
-"""Dates and times in figures, parsed by ``dateparser``, and Easter by ``dateutil``: the optional extra ``times``."""
+"""Dates in figures by ``dateparser``, Easter by ``dateutil``, other calendars by ``holidays``: the extra ``times``."""
 
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from pam_retriever.errors import MissingExtra
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from dateparser.date import DateDataParser
 
 _LEAP_SECOND = re.compile(r"(:\d\d):60")
+_COMPACT = re.compile(r"^(\d{4})(\d\d)(\d\d)$")
 _ZONE = re.compile(r" [A-Za-z]{3,4}$")  # an unknown zone is ignored
 _CLOCK = re.compile(r"\d{1,2}\s*(?::|h|uhr|[ap]\.?m)", re.IGNORECASE)
 
@@ -34,23 +36,24 @@ def _parser(language: str, order: str) -> DateDataParser:
 
 
 @lru_cache(maxsize=4096)
-def figures(text: str, language: str) -> tuple[datetime, str] | None:
+def figures(text: str, language: str, day_first: bool = False) -> tuple[datetime, str] | None:
     """Parses a date in figures ("2023-10-13 15:30", "10/13/2023", "05/2023").
 
-    The order is that of the language (English: month first), unless only another order gives a valid date.
+    The order is that of the language (English: month first), unless only another order gives a valid date, or
+    ``day_first`` is set.
 
     Returns:
         The instant, aware if the text names a zone, and its unit ("minute", "hour", "day", "month"); None for an
         invalid date ("31.02.2023").
     """
-    text = _LEAP_SECOND.sub(r"\1:59", text)
-    return _figures(text, language) or (
-        _figures(text[: -len(zone[0])], language) if (zone := _ZONE.search(text)) else None
+    text = _COMPACT.sub(r"\1-\2-\3", _LEAP_SECOND.sub(r"\1:59", text))
+    month_first = language == "en" and "." not in text and not day_first
+    return _figures(text, language, month_first) or (
+        _figures(text[: -len(zone[0])], language, month_first) if (zone := _ZONE.search(text)) else None
     )
 
 
-def _figures(text: str, language: str) -> tuple[datetime, str] | None:
-    month_first = language == "en" and "." not in text
+def _figures(text: str, language: str, month_first: bool) -> tuple[datetime, str] | None:
     orders = ("YMD",) if re.match(r"\d{4}", text) else ("MDY", "DMY") if month_first else ("DMY", "MDY")
     for order in orders:
         try:
@@ -89,3 +92,23 @@ def easter_sunday(year: int) -> datetime:
         raise MissingExtra("python-dateutil", "times", "Reading times") from error
     day = easter(year)
     return datetime(day.year, day.month, day.day)
+
+
+@lru_cache(maxsize=512)
+def public_holiday(country: str, name: str, year: int) -> tuple[datetime, ...]:
+    """Returns the days in a row of a holiday by a part of its English name; none for a year not in its tables."""
+    try:
+        import holidays
+    except ImportError as error:
+        raise MissingExtra("holidays", "times", "Reading the holidays of other calendars") from error
+    kept = getattr(holidays, country)
+    if not kept.start_year <= year <= kept.end_year:
+        return ()
+    language = next(one for one in kept.supported_languages if one.startswith("en"))
+    categories = set(kept.supported_categories) - {"half_day"}
+    years = range(max(year - 1, kept.start_year), min(year + 1, kept.end_year) + 1)  # Hanukkah may end in January
+    found = kept(years=years, observed=False, language=language, categories=categories).get_named(name)
+    days = {datetime(day.year, day.month, day.day) for day in found}
+    first = min((day for day in days if day.year == year and day - timedelta(days=1) not in days), default=None)
+    run = [] if first is None else [first + timedelta(days=at) for at in range(10)]
+    return tuple(takewhile(days.__contains__, run))

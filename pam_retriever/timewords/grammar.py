@@ -9,11 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from pam_retriever.timewords import counted, dated
-from pam_retriever.timewords.match import Atom, Context, Match
+from pam_retriever.timewords import counted, dated, ordinal
+from pam_retriever.timewords.match import HOURS, Atom, Context, Match
 from pam_retriever.timewords.tokens import Token
 
-_AT = "(?:[hgu]?t?C|[hi]t?P)"
+_HOURS = rf"(?:{HOURS.pattern})(?![xU])"
+_AT = rf"(?:[aB]?[hgu]?t?C(?:[ofi]?t?P)?|[hi]t?P|{_HOURS})"
+_CLOCK = rf"(?:(?:{_HOURS}|[aB]?[hg]?C|PoC),?[no]?t?)"
+_YEAR = "(?:,?o?U?Y|o?t?[LXT]U|o?t?U[LX])"
+_LEAD = "(?:[LXT]U|t?U[LX])[inhr,]?t?"  # "last year at" Christmas
 
 
 # a pattern, a code that every match contains, and the function that interprets a match
@@ -21,48 +25,61 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
     (re.compile(pattern), code, rule)
     for pattern, code, rule in (
         (rf"(?:C,?n?t?|Pot?)?(?:n?t?W,?)?D(?:#W\.)?(?:,?{_AT})?", "D", dated.figures),
-        (rf"(?:C,?n?t?|Pot?)?(?:n?t?W,?t?)?[NO]o?M(?:,?o?Y|o?[LXT]?U[LX]?)?(?:,?{_AT})?", "M", dated.day_and_month),
+        (
+            rf"(?:C,?n?t?|Pot?)?(?:n?t?W,?t?)?[NO]o?M{_YEAR}?(?:,?{_AT})?",
+            "M",
+            dated.day_and_month,
+        ),
         (rf"(?:C,?n?t?|Pot?)?(?:n?t?W,?t?)?M#?t?[NO](?:[,#]?Y|o?[LXT]U)?(?:,?{_AT})?", "M", dated.day_and_month),
-        (rf"Y?,?M,?[NO]P|Y,?M,?[NO](?:,?{_AT})?", "M", dated.day_and_month),
+        (rf"Y?,?M,?[NO]PC?|Y,?M,?[NO](?:,?{_AT})?", "M", dated.day_and_month),
         (r"[NO]ut?[NO]o?M(?:,?o?Y|o?[LXT]U)?|[NO]o?ut?[NO]o?M", "M", dated.days_and_month),
         (
             r"(?:[fo]t?[NO][uh]|bt?[NO]&)t?[NO]o?M(?:,?o?Y|o?[LXT]U)?|YMOuO|(?:M[NO]u|bM[NO]&)t?[NO](?:,?Y|o?[LXT]U)?",
             "M",
             dated.days_and_month,
         ),
-        (r"[LXT]U[i,]?t?M|M(?:,?o?Y|#Y|o?t?[LXT]U|o?tU[LX])?|YM", "M", dated.month),
+        (rf"{_LEAD}M|M#Y|M{_YEAR}?|YM", "M", dated.month),
         (r"[LXTV]M|MLo?(?!U)", "M", dated.counted_month),
         (r"t?U?Y|t?UoY", "Y", dated.year),
+        (r"t?U?J", "J", dated.two_years),
+        (r"t?U?YuN", "Y", dated.two_years),
         (r"t?K", "K", dated.decade),
         (r"t?UN", "U", dated.decade_of_years),
-        (r"UN(?:,?o?Y)?|Y,?UN", "U", dated.numbered_week),
-        (r"t?OU", "U", dated.numbered_century),
-        (r"t?[LXTV]t?U|t?U[LXT]|t?UL", "U", counted.relative_unit),
-        (r"TN[LV]U|t?[LXTV]t?wo?U|t?[LXTV]t?w?NU|t?NU[LX]|t?[NN]?[LXV]NU", "U", counted.rolling_units),
+        (r"UN(?:,?o?Y)?|Y,?UN", "U", ordinal.numbered_week),
+        (r"t?OU", "U", ordinal.numbered_century),
+        (r"t?T?[LXTV]t?U|t?TVU|t?U[LXT]|t?UL", "U", counted.relative_unit),
+        (r"TN[LV]U|t?[LXTV]t?wo?U|t?[LXTV]t?w?NU|[tTo]?N[LV]U|t?NU[LX]|t?[NN]?[LXV]NU", "U", counted.rolling_units),
         (r"(?:[hnir]t?)?U", "U", counted.plain_weekend),
-        (r"[Nt]UA(?:nW|[WR])|[Nt]Uf[WR]", "U", counted.units_from_day),
+        (r"[Nt]UA(?:nW|[WR])|[Nt]Uf[WR]|RB[Nt]U", "U", counted.units_from_day),
         (r"[Nw]o?dA", "d", counted.days_ago),
         (r"c(?:[LX]U|[Nt]UA|iY)", "c", counted.this_day_then),
-        (r"[Nt]UA|t?wo?UA|A[Ntw]U|Bw?[Nt]U", "U", counted.ago),
+        (r"tU&tUA|N&tUUA|A[Nt]U&U|NUUA", "U", counted.half_more_ago),
+        (r"[Nt]UA|t?wo?UA|A[Ntw]U|B(?:w?[Nt]|tN)U", "U", counted.ago),
         (r"[Nt]UF|iF?[Ntw]U|F[Ntw]U|wUF", "U", counted.ahead),
-        (rf"(?:C)?R(?:i?t?P)?(?:,?{_AT})?|Pn?R", "R", counted.day_from_today),
-        (r"t?[LT]P", "P", counted.part_of_day),
-        (rf"[LXT]UW|n?Wo?t?[LXT]U|n?t?W[LX]P?|Co?n?W|n?t?[LXT]?W(?:i?t?P)?(?:,?{_AT})?", "W", counted.weekday),
-        (r"t?[LXT]t?S|[LXT]US|t?So?[LXT]U|t?S[LXT]|t?S(?:o?Y)?|YS", "S", dated.season),
-        (r"t?Q(?:o?Y|o?[LXT]U)?|YQ", "Q", dated.quarter),
-        (r"GY|Go?[LXT]U|YG|[LXT]UG", "G", dated.half_year),
-        (r"H[LX](?!U)|t?[LXT]?H(?:o?,?Y|o?[LXT]U)?|YH", "H", dated.holiday),
+        (rf"{_CLOCK}?R(?:i?t?P)?(?:,?{_AT})?|Pn?R", "R", counted.day_from_today),
+        (rf"{_CLOCK}?t?[LT]P(?:,?{_AT})?|t?P[LX]", "P", counted.part_of_day),
         (
-            r"h?t?v(?:uo?|fUo)M(?:o?,?Y)?|h?t?v[oi]?t?(?:K|M(?:o?,?Y|o?[LXT]U)?|Y|[LXT]U|U[LX]|[LXT]?S(?:o?Y)?)|vu?Y|Y?Mv"
-            r"|t?v[oi]?tU|[LXT]Uv|Yv|(?:[LXT]U|Y)TUv",
+            rf"[LXT]UW(?:i?t?P)?C?|n?Wo?t?[LXT]U|n?t?W[LX]P?|{_CLOCK}W|Pon?t?W|n?t?T?[LXTV]?W(?:i?t?P)?(?:,?{_AT})?",
+            "W",
+            counted.weekday,
+        ),
+        (rf"t?[LXT]t?SU?|{_LEAD}S|t?S[LX](?!U)|t?SU?{_YEAR}?|YS|t?Uo?SU?{_YEAR}?", "S", dated.season),
+        (rf"t?Q{_YEAR}?|U?YQ|{_LEAD}Q", "Q", dated.quarter),
+        (rf"G{_YEAR}?|U?YG|[LXT]UG", "G", dated.half_year),
+        (rf"H[LX](?!U)|t?[LXT]?H(?:iY|{_YEAR})?|YH|{_LEAD}H", "H", dated.holiday),
+        (
+            r"h?t?v(?:uo?|[fo]Uo)M(?:o?,?Y)?|h?t?v[oi]?t?(?:K|M(?:o?,?Y|o?[LXT]U)?|Y|[LXT]U|U[LX]|[LXT]?S(?:o?Y)?)|vu?Y|Y?Mv"
+            r"|t?v[oi]?t?U|[LXT]Uv|Yv|(?:[LXT]U|Y)TUv",
             "v",
             dated.phase,
         ),
-        (r"t?(?:[OL](?:N|wo?)?[UW]o|O(?:N|wo?)?[UW]i)M(?:,?o?Y|o?[LXT]U)?", "M", dated.nth_in_month),
-        (r"t?[OL]UoY|t?OUY|t?OUo[LXT]U", "U", dated.nth_in_year),
-        (r"t?[OL](?:N|wo?)?[UW]o[LXT]U", "U", dated.nth_in_month),
+        (rf"h?t?v[oi]?t?Q{_YEAR}?", "Q", dated.phase_of_quarter),
+        (r"t?(?:[OL](?:N|wo?)?[UW]o|O(?:N|wo?)?[UW]i)t?M(?:,?o?Y|o?[LXT]U)?", "M", ordinal.nth_in_month),
+        (rf"t?OU(?:{_YEAR}|ot?U)?|t?[OL]U(?:oY|ot?U)", "U", ordinal.nth_in_year),
+        (r"t?[OL](?:N|wo?)?[UW]o(?:t?[LXT]U|t?U[LX]|t?U)", "U", ordinal.nth_in_month),
         (r"et?TU|eR", "e", counted.earlier_or_later),
-        (r"(?:n(?:W,?)?|(?<=[saqBu])|(?<=Uo))tO|[fb]tO[u&]t?O", "O", dated.day_of_month),
+        (r"n?t?[NO]o(?:t?[LXT]U|t?U[LX]|t?U)", "U", ordinal.day_of_that_month),
+        (r"(?:n(?:W,?)?|(?<=[saqBu])|(?<=Uo))tO|[fb]tO[u&]t?O", "O", ordinal.day_of_month),
     )
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,6 +21,7 @@ class Context:
     now: datetime
     language: str
     future: bool
+    planned: bool = False  # what was planned for a day of the year: the nearest such day
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,14 @@ class Match:
     def number(self, code: str, nth: int = 0) -> int:
         return int(self._by_code[code][nth].value)
 
-    def word(self, code: str) -> str:
-        return str(self._by_code[code][0].value)
+    def word(self, code: str, nth: int = 0) -> str:
+        return str(self._by_code[code][nth].value)
 
     def token(self, code: str) -> Token:
         return self._by_code[code][0]
+
+    def codes(self) -> str:
+        return "".join(token.code for token in self.tokens[self.first : self.last + 1])
 
     def next(self, ahead: int = 1) -> Token | None:
         at = self.last + ahead
@@ -73,7 +78,13 @@ class Match:
         return None if span is None else self.atom(lambda _anchor, _future: span, kind)
 
     def yearly(self, of: Callable[[int], Span | None], kind: str, weak: bool = False) -> Atom:
-        return self.atom(lambda anchor, future: occurrence(of, anchor, future), kind, fixed=False, weak=weak)
+        planned, now = self.context.planned, self.context.now
+
+        def resolve(anchor: datetime, future: bool) -> Span | None:
+            nearest = planned and anchor == now
+            return occurrence(of, anchor + 182 * DAY if nearest else anchor, future)
+
+        return self.atom(resolve, kind, fixed=False, weak=weak)
 
 
 def day_in(year: int, month: int, day: int) -> Span | None:
@@ -89,11 +100,16 @@ def year_of(match: Match) -> int | None:
     """Returns the year in the match, as a number or as "last year"."""
     if match.has("Y"):
         return match.number("Y")
-    if match.has("U") and match.word("U") == "year":
+    if match.has("U") and match.word("U", -1) == "year":
         if match.has("R"):
             return None
         return match.context.now.year + (1 if match.has("X") else 0 if match.has("T") else -1)
     return None
+
+
+def leads(match: Match) -> bool:
+    """Whether a match begins with a unit that is no year: "last week in June" has two times."""
+    return match.tokens[match.first].code in "LXTU" and match.has("U") and year_of(match) is None
 
 
 def in_year(match: Match, of: Callable[[int], Span | None], kind: str, weak: bool = False) -> Atom | None:
@@ -102,26 +118,65 @@ def in_year(match: Match, of: Callable[[int], Span | None], kind: str, weak: boo
     return match.yearly(of, kind, weak) if year is None else match.fixed(of(year), kind)
 
 
+def part_of(day: datetime, part: str) -> Span:
+    """Returns the part of a day; the night ends on the next."""
+    first, length = {"dawn": (0, 6), "morning": (6, 6), "afternoon": (12, 6), "evening": (18, 6), "night": (18, 12)}[
+        part
+    ]
+    start = day + timedelta(hours=first)
+    return start, start + timedelta(hours=length)
+
+
 def timed(match: Match, span: Span | None, kind: str) -> tuple[Span | None, str]:
     """Narrows a day to the time of day, or the part of the day, that the match names beside it."""
     if span is None:
         return None, kind
+    named = [at for at in range(match.first, match.last + 1) if match.tokens[at].code in "NC"]
+    codes = match.codes()
+    if (two := HOURS.search(codes)) is not None:
+        ends = [at for at in named if match.first + two.start() <= at < match.first + two.end()]
+        last = _hour(match, ends[1], "")
+        first = last and _hour(match, ends[0], match.tokens[ends[1]].text)
+        if first and last and (first[0], first[1]) < (last[0], last[1]):
+            start, end = (span[0].replace(hour=hour, minute=minute) for hour, minute, _ in (first, last))
+            return (start, end), "hour"
+        return span, kind
     if match.has("C"):
-        read = dates.clock(match.token("C").text)
+        at = next(at for at in named if match.tokens[at].code == "C")
+        read = _hour(match, at, "")
         if read is None:
             return span, kind
         hour, minute, unit = read
-        if hour < 12 and match.has("P") and match.word("P") != "morning":
-            hour += 12  # "yesterday evening at 8"
         start = span[0].replace(hour=hour, minute=minute)
+        side = codes[: at - match.first].rstrip("thg")[-1:]
+        if side in ("a", "B"):
+            return ((start, span[1]) if side == "a" else (span[0], start)), "hour"
         return (start, start + (timedelta(minutes=1) if unit == "minute" else timedelta(hours=1))), unit
     if match.has("P"):
-        first, length = {"morning": (6, 6), "afternoon": (12, 6), "evening": (18, 6), "night": (18, 12)}[
-            match.word("P")
-        ]
-        start = span[0] + timedelta(hours=first)
-        return (start, start + timedelta(hours=length)), "part of day"
+        return part_of(span[0], match.word("P")), "part of day"
     return span, kind
+
+
+HOURS = re.compile(r"(?:b[gh]?t?[NC]&|fh?t?[NC]u|Cu)t?[NC]|NuC")  # "between 9 and 11", "from 2 to 4 pm"
+_AFTERNOON = re.compile(r"[1-6](?:[:h].*)?")  # of a time of day without am, pm or a zero
+
+
+def _hour(match: Match, at: int, other: str) -> tuple[int, int, str] | None:
+    """Returns hour, minute and unit of a time of day, or of the start of a range that ends with ``other`` ("4 pm")."""
+    token = match.tokens[at]
+    text = str(token.value)
+    read = dates.clock(text if token.code == "C" else f"{text}h")
+    half = re.search(r"[ap]\.?m", other.lower())
+    if half and not re.search(r"[ap]\.?m", text):
+        read = dates.clock(f"{text.removesuffix('h')} {half[0]}") or read
+    if read is None:
+        return None
+    hour, minute, unit = read
+    part = match.word("P") if match.has("P") else ""
+    spoken = match.context.language in ("en", "es") and not part and not half and _AFTERNOON.fullmatch(text)
+    if hour < 12 and ((part not in ("", "morning", "dawn")) or spoken):
+        hour += 12  # "yesterday evening at 8", "yesterday at 4:30"
+    return hour, minute, unit
 
 
 def daily(match: Match, of: Callable[[int], Span | None]) -> Atom | None:

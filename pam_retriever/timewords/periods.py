@@ -1,4 +1,4 @@
-"""Periods of time, and calendar arithmetic: days, weeks, seasons, quarters, holidays.
+"""Periods of time, and calendar arithmetic: days, weeks, seasons, quarters.
 
 All datetimes here are naive, in the local time of the speaker; ``reader`` converts them to UTC.
 """
@@ -154,55 +154,6 @@ def season_of(year: int, season: int) -> Span:
     """Returns the meteorological season of the northern hemisphere: 0 is spring (March to May), 3 winter."""
     start = datetime(year, 3 * season + 3, 1)
     return start, months_later(start, 3)
-
-
-def _easter(shift: int, length: int = 1) -> Callable[[int], Span]:
-    def of(year: int) -> Span:
-        from pam_retriever.timewords.dates import easter_sunday
-
-        day = easter_sunday(year) + timedelta(days=shift)
-        return day, day + length * DAY
-
-    return of
-
-
-def _fixed(month: int, day: int, length: int = 1) -> Callable[[int], Span]:
-    return lambda year: (datetime(year, month, day), datetime(year, month, day) + length * DAY)
-
-
-def _nth(month: int, weekday: int, nth: int, shift: int = 0) -> Callable[[int], Span]:
-    def of(year: int) -> Span:
-        found = nth_weekday(year, month, weekday, nth)
-        assert found is not None  # every month has a first to fourth, and a last, of each weekday
-        return found[0] + shift * DAY, found[1] + shift * DAY
-
-    return of
-
-
-HOLIDAYS: dict[str, Callable[[int], Span]] = {
-    "christmas": _fixed(12, 25),
-    "christmas days": _fixed(12, 24, 3),
-    "christmas eve": _fixed(12, 24),
-    "new year": _fixed(1, 1),
-    "new year's eve": _fixed(12, 31),
-    "halloween": _fixed(10, 31),
-    "valentine": _fixed(2, 14),
-    "july 4": _fixed(7, 4),
-    "thanksgiving": _nth(11, 3, 4),
-    "black friday": _nth(11, 3, 4, 1),
-    "cyber monday": _nth(11, 3, 4, 4),
-    "boxing day": _fixed(12, 26),
-    "st patrick's day": _fixed(3, 17),
-    "may 1": _fixed(5, 1),
-    "october 1": _fixed(10, 1),
-    "labor day": _nth(9, 0, 1),
-    "memorial day": _nth(5, 0, -1),
-    "easter": _easter(0),
-    "easter monday": _easter(1),
-    "good friday": _easter(-2),
-    "pentecost": _easter(49),
-    "holy week": _easter(-7, 8),
-}
 
 
 def occurrence(of: Callable[[int], Span | None], anchor: datetime, future: bool, over: bool = False) -> Span | None:

@@ -79,8 +79,8 @@ def _read(text: str, now: datetime | None, language: str | None, whole: bool) ->
     for first, last in parts:
         tokens = tokenize(text, language, first, last)
         for sentence in [tokens] if whole else _sentences(tokens):
-            future = bool(sentence) and _looks_ahead(text, sentence[0].start, sentence[-1].end, language)
-            context = Context(local, language, future)
+            found_ahead = _looks_ahead(text, sentence[0].start, sentence[-1].end, language) if sentence else ""
+            context = Context(local, language, found_ahead == "future", found_ahead == "planned")
             found = atoms(sentence, context)
             if found:
                 periods.extend(_joined(sentence, found, context, text, zone))
@@ -103,12 +103,15 @@ def _pattern(words: str) -> re.Pattern[str]:
     return re.compile(words, re.IGNORECASE)
 
 
-def _looks_ahead(text: str, start: int, end: int, language: str) -> bool:
-    """Whether a sentence is about the future: "What will we do", unlike "What did we plan"."""
+def _looks_ahead(text: str, start: int, end: int, language: str) -> str:
+    """Returns "future" for "What will we do", "planned" for "What did we plan", and nothing for other sentences."""
     found = _pattern(FUTURE[language]).search(text, start, end)
-    if found is None or language not in PAST or not found[0].lower().startswith(("plan", "going", "need", "ha")):
-        return found is not None
-    return _pattern(PAST[language]).search(text, start, found.start()) is None
+    if found is None:
+        return ""
+    if language not in PAST or not found[0].lower().startswith(("plan", "going", "need", "ha")):
+        return "future"
+    past = _pattern(PAST[language]).search(text, start, found.start())
+    return "future" if past is None else "planned"
 
 
 def local_time(now: datetime | None) -> tuple[datetime, tzinfo]:
@@ -263,10 +266,19 @@ def _bounded(joiner: _Joiner, atom: Atom, span: Span) -> tuple[int, int, Span, s
     today = midnight(joiner.context.now) + DAY
     if front in ("a", "B") and joiner.codes[first - 2 : first] == "n&":  # "on or after 1 March"
         return first - 2, atom.last, (start, _FAR_FUTURE) if front == "a" else (_FAR_PAST, end), "since"
-    if behind == "y" or front == "s":
-        last = atom.last + (behind == "y")
+    clause = _SINCE.search(joiner.codes, 0, atom.first)
+    if behind == "y" or front == "s" or clause is not None:
+        begin = atom.first if behind == "y" else clause.start() if clause is not None else first
         until = max(today, end) if start >= today else today
-        return (atom.first if behind == "y" else first), last, (start, until), "since"
+        return begin, atom.last + (behind == "y"), (start, until), "since"
+    return _on_one_side(joiner, atom, span, front, behind, first)
+
+
+def _on_one_side(
+    joiner: _Joiner, atom: Atom, span: Span, front: str, behind: str, first: int
+) -> tuple[int, int, Span, str]:
+    """Applies "before", "after", "until" or "around"; ``front`` and ``behind`` are the codes beside the time."""
+    start, end = span
     if behind == "p" or (behind == "A" and joiner.context.language == "zh"):
         open_span = (end, _FAR_FUTURE) if behind == "p" else (_FAR_PAST, start)
         return atom.first, atom.last + 1, open_span, "after" if behind == "p" else "before"
@@ -283,8 +295,9 @@ def _bounded(joiner: _Joiner, atom: Atom, span: Span) -> tuple[int, int, Span, s
     return atom.first, atom.last, span, atom.kind
 
 
+_SINCE = re.compile(r"s[xZtuo]{1,8}[inh]t?$")  # "since I moved to Leeds in" 2021
 _RELATIVE = re.compile(
-    r"(?!.*[YD])(?:.*[LXTVRAFe]|[^MHSQGKO]*$)"
+    r"(?!.*[YDJ])(?:.*[LXTVRAFe]|[^MHSQGKO]*$)"
 )  # "last week", "on Monday", unlike "last week of May 2023"
 _SHIFT = re.compile(r"(?:(?P<count>[NtwL])?(?P<unit>U)|L?t?(?P<weekday>W))(?P<side>[Baof])t?$")
 _DAYS = frozenset(["day", "range", "minute", "hour"])

@@ -6,16 +6,23 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from pam_retriever.timewords.lexicon import DEPENDING, HOMONYMS, LANGUAGES, TELLING, Entry, Value, words
+from pam_retriever.timewords.lexicon import DEPENDING, HOMONYMS, LANGUAGES, NAMES, TELLING, Entry, Value, words
 
+_NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+_HOURS = "|".join(_NUMBERS)
 _ONE = (
     r"(?P<date>(?<![\w.,/#$€£-])(?:"
     r"\d{4}-\d\d?-\d\d?(?:[T ]\d\d?:\d\d(?::\d\d)?(?:\.\d{1,9})?(?: ?Z\b|[+-]\d\d:?\d\d| [A-Z]{3,4}\b)?)?"
     r"|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)|\d{1,2}-\d{1,2}-(?:19|20)\d\d|\d{1,2}\.\d{1,2}\.\d{4}|\d{4}[/.]\d\d?[/.]\d\d?|(?:0[1-9]|1[0-2])/(?:19|20)\d\d"
-    r"|(?:19|20)\d\d-(?:0[1-9]|1[0-2]))(?![\w/:]|[.,-]\d))"
+    r"|(?:19|20)\d\d-(?:0[1-9]|1[0-2])|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))(?![\w/:]|[.,-]\d))"
     r"|(?P<day_month>(?<![\w.])\d{1,2}\.\d{1,2}\.(?=[\s?!,;)]|$))"
+    r"|(?P<month_day>(?<![\w./])\d{1,2}/\d{1,2}(?![\w/.%]| of\b| de\b))"
+    r"|(?P<years>(?<![\w./])(?:19|20)\d\d/(?:\d\d|(?:19|20)\d\d)(?![\w/.]))"
+    r"|(?P<fiscal>\bFY ?['’]?(?:20)?\d\d\b)"
     r"|(?P<clock>(?<![\w.:])(?:\d{1,2}:\d\d(?::\d\d)?(?: ?(?:[ap]\.?m\b\.?|Uhr\b))?"
-    r"|\d{1,2} ?[ap]\.?m\b\.?|\d{1,2}h\d\d|\d{1,2} Uhr)(?![\w:]))"
+    r"|\d{1,2} ?[ap]\.?m\b\.?|\d{1,2}h\d\d|\d{1,2} Uhr|\d{1,2} o['’]clock)(?![\w:])"
+    r"|\ba las? \d{1,2}(?![\w:.,/]|\d)|(?<=à )\d{1,2} ?h(?:eures?)?\b"
+    rf"|\b(?:(?:a )?(?:(?:half|quarter|ten|twenty) past|quarter to) (?:{_HOURS}|\d{{1,2}})|(?:{_HOURS}) o['’]clock)\b)"
     r"|(?P<decade>(?<!\w)(?:(?:1[0-9]|20)\d0s|['’]\d0s|(?<![\w'’])[2-9]0s)(?!\w)"
     r"|(?<!\w)(?:19|20)?[2-9]0er(?:n\b|[- ]Jahren?\b)"
     r"|\b(?:twenties|thirties|forties|fifties|sixties|seventies|eighties|nineties)\b)"
@@ -70,10 +77,11 @@ def _needed() -> _Needed:
         entries = [(word, entry) for word, entry in single.items()]
         for parts, entry in (phrase for found in phrases.values() for phrase in found):
             if len(entry) == 1:
-                entries.append((parts[-1], entry))
+                entries.append((max(parts, key=len), entry))
             else:  # "the other day"
-                units.add(parts[-1])
-                beside.add(parts[-2])
+                *_, second, longest = sorted(parts, key=len)
+                units.add(longest)
+                beside.add(second)
         for word, entry in entries:
             code = entry[0][0]
             named = (
@@ -163,9 +171,16 @@ def _coded(
     weak = english and _bare(match[0]) in HOMONYMS and not (plain or capital)
     last = _without_s(match, end, len(matches))
     song = english and named and len(matches) == 1  # "Yesterday"
+    if english and last < end and entry[0][0] in "WM" and _bare(match[0]) not in NAMES and _plain_before(before):
+        entry = (("n" if entry[0][0] == "W" else "i", 1), *entry)  # "Thursday's lunch", "July's sales"
     return [
         Token("Z" if song and code == "R" else code, value, start, last, text[start:end], weak) for code, value in entry
     ]
+
+
+def _plain_before(before: list[Token]) -> bool:
+    """Whether no name and no other time is before a word: "Man Friday's", "last Thursday's"."""
+    return not before or before[0].code == "." or (before[0].code == "x" and before[0].text.islower())
 
 
 def _ends_phrase(tokens: list[Token], matches: list[re.Match[str]], at: int, single: dict[str, Entry]) -> bool:
@@ -245,33 +260,62 @@ def _decade(match: re.Match[str]) -> Token:
     return Token("K", 1900 + figure if short else figure, start, end, found, weak=short)
 
 
+def _clock(text: str) -> str:
+    """Returns "half past nine" and "ten o'clock" in figures; other times of day as they are."""
+    if text.startswith("a la") or "heure" in text:
+        return f"{re.sub(r'[^0-9]', '', text)}h"  # "a las 8", "à 8 heures"
+    parts = text.replace("’", "'").removeprefix("a ").split()
+    hour = parts[-2] if parts[-1] == "o'clock" else parts[-1]
+    figure = _NUMBERS.index(hour) + 1 if hour in _NUMBERS else int(hour) if hour.isdigit() else 0
+    if parts[-1] == "o'clock":
+        return f"{figure}h"
+    if len(parts) < 3:
+        return text
+    minutes = {"half": 30, "quarter": 15, "ten": 10, "twenty": 20}[parts[0]]
+    return f"{figure}:{minutes}" if parts[1] == "past" else f"{(figure - 1) or 12}:{60 - minutes}"
+
+
 def _day_and_month(match: re.Match[str], before: str, language: str) -> list[Token]:
-    """Returns the tokens of German "24.12." after a preposition."""
+    """Returns the tokens of German "24.12." and of "3/14" (in English the month first) after a preposition."""
     start, end = match.span()
-    day, month = (int(part) for part in match[0].split(".")[:2])
-    if language != "de" or not before or before not in "nsBaqfuh&r" or not (1 <= day <= 31 and 1 <= month <= 12):
+    dotted = match.lastgroup == "day_month"
+    day, month = (int(part) for part in re.findall(r"\d+", match[0]))
+    if not dotted and (not day > 12 >= month if language == "en" else month > 12 >= day):
+        day, month = month, day
+    governed = bool(before) and before in ("nsBaqfuh&r" if dotted else "nsBaq" if language == "en" else "tsBaq")
+    known = 1 <= day <= 31 and 1 <= month <= 12 and (dotted == (language == "de") or not dotted)
+    if not governed or not known or match[0] == "9/11":
         return [Token("#", 0, start, end, match[0])]
     return [Token("O", day, start, end, match[0]), Token("M", month, start, end, match[0])]
+
+
+def _short(match: re.Match[str], before: str) -> list[Token]:
+    """Returns the tokens of "'22" after a time or a preposition, "FY2023", "Q3", "H1"."""
+    kind, found, start, end = match.lastgroup, match[0], match.start(), match.end()
+    if kind == "fiscal":
+        return [Token("U", "year", start, end, found), Token("Y", 2000 + int(found[-2:]), start, end, found)]
+    if kind == "short":
+        figure = int(found[1:])
+        named = before and before in "MSHQioaBfs"  # "July '22", "in '08", unlike "the '22 engine"
+        return [Token("Y", 2000 + figure if figure < 69 else 1900 + figure, start, end, found)] if named else []
+    half = found[0] in "Hh"
+    if half and found[1] in "34":
+        return [Token("#", 0, start, end, found)]
+    return [Token("G" if half else "Q", int(found[1]), start, end, found)]
 
 
 def _figure(match: re.Match[str], before: str, language: str) -> list[Token]:
     """Returns the token of a figure or a mark after a token with the code ``before``."""
     kind, found, start, end = match.lastgroup, match[0], match.start(), match.end()
-    if kind in ("date", "clock"):
-        return [Token("D" if kind == "date" else "C", found, start, end, found)]
-    if kind == "day_month":
+    if kind in ("date", "years", "clock"):
+        code = "D" if kind == "date" else "J" if kind == "years" else "C"
+        return [Token(code, _clock(found.lower()) if code == "C" else found, start, end, found)]
+    if kind in ("day_month", "month_day"):
         return _day_and_month(match, before, language)
     if kind == "decade":
         return [_decade(match)]
-    if kind == "short":
-        figure = int(found[1:])
-        named = before and before in "MSHQioaBfs"  # "July '22", "in '08", unlike "the '22 engine"
-        return [Token("Y", 2000 + figure if figure < 69 else 1900 + figure, start, end, found)] if named else []
-    if kind == "quarter":
-        half = found[0] in "Hh"
-        if half and found[1] in "34":
-            return [Token("#", 0, start, end, found)]
-        return [Token("G" if half else "Q", int(found[1]), start, end, found)]
+    if kind in ("short", "fiscal", "quarter"):
+        return _short(match, before)
     if kind == "ordinal":
         return [Token("O", int(re.sub(r"\D", "", found)), start, end, found)]
     if kind == "number":
@@ -292,7 +336,7 @@ def _chinese_pattern() -> re.Pattern[str]:
         r"(?P<date>\d{4}-\d\d?-\d\d?)"
         r"|(?P<decade>\d{4}|\d0|[二三四五六七八九]十)年代"
         r"|(?P<clock>(?:\d{1,2}|十[一二]?|[二两三四五六七八九]|(?<=午)一)点(?:半|(?:\d{1,2}|[一二三四五]?十[一二三四五六七八九]?)分)?)"
-        r"|(?P<year>\d{4})年|(?P<month>\d{1,2}|十[一二]?|[一二三四五六七八九])月(?:份)?|(?P<day>\d{1,2})[日号]"
+        r"|(?P<year>\d{4})年|(?P<month>\d{1,2}|十[一二]?|[一二三四五六七八九])月(?:份)?|(?P<day>\d{1,2}|(?<=月)[一二三]?十?[一二三四五六七八九]?)[日号]"
         rf"|(?P<phrase>{phrases})|(?P<number>{number})|(?P<mark>[,，。.?？!！;；])|(?P<other>\w+?|[^\w\s])"
     )
 
