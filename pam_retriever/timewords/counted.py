@@ -43,7 +43,8 @@ def relative_unit(match: Match) -> Atom | None:
     if unit == "day":
         return None
     if unit == "weekend":
-        return match.fixed(weekend(now, step), unit)
+        coming = match.has("X") and match.token("X").text.lower() in ("coming", "upcoming", "kommende", "kommenden")
+        return match.fixed(weekend(now, 0 if coming and weekend(now, 0)[0] > now else step), unit)
     return match.fixed(unit_at(unit, moved(unit_at(unit, now)[0], unit, step)), unit)
 
 

@@ -214,18 +214,24 @@ def half_year(match: Match) -> Atom | None:
 
 def holiday(match: Match) -> Atom | None:
     """Reads "Christmas 2022", "last Easter", "on New Year's Eve"."""
-    of = HOLIDAYS[match.word("H")]
+    name = match.word("H")
+    kind = timed(match, (datetime(2000, 1, 1), datetime(2000, 1, 2)), "day")[1]
+
+    def of(year: int) -> Span | None:
+        return timed(match, HOLIDAYS[name](year), "day")[0]
+
     if leads(match):
         return None
     if any(match.has(code) for code in "LXT") and not match.has("U"):
-        return counted(match, of, "day")
+        return counted(match, of, kind)
     previous, following = match.tokens[match.first - 1] if match.first else None, match.next()
     named = match.context.language != "zh" and not match.has("U") and not match.has("Y")
     if named and following is not None and following.code == "o":
         return None  # "l'ascension du Mont Blanc"
     kept = previous is not None and previous.text.lower().startswith(("spen", "celebrat"))  # "spend New Year"
     on = match.context.language == "es" and match.has("t") and match.token("t").text.lower() == "el"
-    return in_year(match, of, "day", weak=match.context.language != "zh" and not on and not kept)
+    certain = kept or on or match.context.language == "zh" or name.endswith(" eve")
+    return in_year(match, of, kind, weak=not certain)
 
 
 def phase(match: Match) -> Atom | None:

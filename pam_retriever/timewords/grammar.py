@@ -16,6 +16,7 @@ from pam_retriever.timewords.tokens import Token
 _HOURS = rf"(?:{HOURS.pattern})(?![xU])"
 _AT = rf"(?:[aB]?[hgu]?t?C(?:[ofi]?t?P)?|[hi]t?P|{_HOURS})"
 _CLOCK = rf"(?:(?:{_HOURS}|[aB]?[hg]?C|PoC),?[no]?t?)"
+_REPEATED = re.compile("E[UWMSHP]")  # "each day" last week
 _YEAR = "(?:,?o?U?Y|o?t?[LXT]U|o?t?U[LX])"
 _LEAD = "(?:[LXT]U|t?U[LX])[inhr,]?t?"  # "last year at" Christmas
 
@@ -59,14 +60,14 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (rf"{_CLOCK}?R(?:i?t?P)?(?:,?{_AT})?|Pn?R", "R", counted.day_from_today),
         (rf"{_CLOCK}?t?[LT]P(?:,?{_AT})?|t?P[LX]", "P", counted.part_of_day),
         (
-            rf"[LXT]UW(?:i?t?P)?C?|n?Wo?t?[LXT]U|n?t?W[LX]P?|{_CLOCK}W|Pon?t?W|n?t?T?[LXTV]?W(?:i?t?P)?(?:,?{_AT})?",
+            rf"[LXT]UW(?:i?t?P)?C?|n?Wo?t?[LXT]U|n?t?W[LX]P?|{_CLOCK}[LXTV]?W|Pon?t?W|n?t?T?[LXTV]?W(?:i?t?P)?(?:,?{_AT})?",
             "W",
             counted.weekday,
         ),
         (rf"t?[LXT]t?SU?|{_LEAD}S|t?S[LX](?!U)|t?SU?{_YEAR}?|YS|t?Uo?SU?{_YEAR}?", "S", dated.season),
-        (rf"t?Q{_YEAR}?|U?YQ|{_LEAD}Q", "Q", dated.quarter),
-        (rf"G{_YEAR}?|U?YG|[LXT]UG", "G", dated.half_year),
-        (rf"H[LX](?!U)|t?[LXT]?H(?:iY|{_YEAR})?|YH|{_LEAD}H", "H", dated.holiday),
+        (rf"t?Q{_YEAR}?|U?Yu?Q|{_LEAD}Q", "Q", dated.quarter),
+        (rf"G{_YEAR}?|U?Yu?G|[LXT]UG", "G", dated.half_year),
+        (rf"H[LX](?!U)|(?:t?[LXT]?H(?:iY|{_YEAR})?|YH|{_LEAD}H)(?:P|,?{_AT})?", "H", dated.holiday),
         (
             r"h?t?v(?:uo?|[fo]Uo)M(?:o?,?Y)?|h?t?v[oi]?t?(?:K|M(?:o?,?Y|o?[LXT]U)?|Y|[LXT]U|U[LX]|[LXT]?S(?:o?Y)?)|vu?Y|Y?Mv"
             r"|t?v[oi]?t?U|[LXT]Uv|Yv|(?:[LXT]U|Y)TUv",
@@ -75,18 +76,19 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         ),
         (rf"h?t?v[oi]?t?Q{_YEAR}?", "Q", dated.phase_of_quarter),
         (r"t?(?:[OL](?:N|wo?)?[UW]o|O(?:N|wo?)?[UW]i)t?M(?:,?o?Y|o?[LXT]U)?", "M", ordinal.nth_in_month),
-        (rf"t?OU(?:{_YEAR}|ot?U)?|t?[OL]U(?:oY|ot?U)", "U", ordinal.nth_in_year),
-        (r"t?[OL](?:N|wo?)?[UW]o(?:t?[LXT]U|t?U[LX]|t?U)", "U", ordinal.nth_in_month),
+        (rf"t?OU(?:{_YEAR}|ot?U)?|t?[OL](?:N|w)?U(?:oY|ot?[LXT]?U|oU[LX])", "U", ordinal.nth_in_year),
+        (r"t?[OL](?:N|wo?)?[UW]o(?:t?[LXT]U|t?U[LX]|t?U)|[LXT]Uo?O[UW]", "U", ordinal.nth_in_month),
+        (rf"Y?M{_YEAR}?o?O[UW]", "M", ordinal.nth_in_month),
         (r"et?TU|eR", "e", counted.earlier_or_later),
         (r"n?t?[NO]o(?:t?[LXT]U|t?U[LX]|t?U)", "U", ordinal.day_of_that_month),
-        (r"(?:n(?:W,?)?|(?<=[saqBu])|(?<=Uo))tO|[fb]tO[u&]t?O", "O", ordinal.day_of_month),
+        (r"Pot?O|(?:n(?:W,?)?|(?<=[saqBu])|(?<=Uo))tO|[fb]tO[u&]t?O", "O", ordinal.day_of_month),
     )
 )
 
 
 def atoms(tokens: list[Token], context: Context) -> list[Atom]:
     """Returns the times in the tokens, in order, without overlaps."""
-    codes = "".join(token.code for token in tokens)
+    codes = _REPEATED.sub("xx", "".join(token.code for token in tokens))
     found = [
         (match.start(), -match.end(), order)
         for order, (pattern, code, _) in enumerate(RULES)

@@ -43,9 +43,11 @@ Heaster: easter easter_sunday|Heaster_monday: easter_monday|Hgood_friday: good_f
 Hmaundy_thursday: maundy_thursday|Hpalm_sunday: palm_sunday|Hshrove_tuesday: shrove_tuesday pancake_day mardi_gras
 Hascension: ascension_day|Hmother's_day: mother's_day mothers_day|Hfather's_day: father's_day fathers_day
 Hmlk_day: mlk_day martin_luther_king_day|Hpresidents'_day: presidents_day president's_day|Hjuneteenth: juneteenth
-Hapril_fools: april_fools april_fool's_day april_fools_day|Hwomen's_day: women's_day|Hnovember_11: veterans_day
+Hapril_fools: april_fools april_fool's_day april_fools_day|Hwomen's_day: women's_day
+Hnovember_11: veterans_day remembrance_day
 Hcolumbus_day: columbus_day|Hbonfire_night: bonfire_night guy_fawkes_night|Hall_saints: all_saints_day
-Hthe_holidays: holiday_season|i1 Hthe_holidays: over_the_holidays|Hchinese_new_year: chinese_new_year lunar_new_year
+Hthe_holidays: holiday_season christmas_holidays christmas_break|i1 Hthe_holidays: over_the_holidays
+Hchinese_new_year: chinese_new_year lunar_new_year
 Hmid-autumn: mid-autumn_festival|Hdragon_boat: dragon_boat_festival|Hdiwali: diwali|Hholi: holi|Hpurim: purim
 Hpassover: passover|Hrosh_hashanah: rosh_hashanah|Hyom_kippur: yom_kippur|Hsukkot: sukkot|Hhanukkah: hanukkah chanukah
 Heid: eid eid_al-fitr|Heid_al-adha: eid_al-adha
@@ -62,7 +64,8 @@ vbegin: beginning_of start_of beginning start|vend: end_of end
 eearlier: earlier|elater: later
 t1: the a an|o1: of|i1: in during throughout within over|n1: on|h1: at|r1: for|b1: between|&1: and or|f1: from
 u1: to through thru until till – — -|s1: since|a1: after later_than|g1: around about circa
-B1: before prior_to preceding leading_up_to earlier_than|q1: by up_to no_later_than|j1: onward onwards|E1: every each
+B1: before prior_to preceding leading_up_to earlier_than|q1: by up_to no_later_than|j1: onward onwards
+y1: until_now till_now up_to_now|E1: every each
 """
 _GERMAN = """
 M1: januar jan jänner|M2: februar feb|M3: märz mär|M4: april apr|M5: mai|M6: juni|M7: juli|M8: august aug
@@ -85,7 +88,7 @@ Hascension: himmelfahrt christi_himmelfahrt vatertag|Hmother's_day: muttertag|Hc
 Hash_wednesday: aschermittwoch|Hcorpus_christi: fronleichnam|Hst_nicholas: nikolaustag
 h1 Hst_nicholas: an_nikolaus|Hassumption: mariä_himmelfahrt
 Hoctober_3: tag_der_deutschen_einheit|Hall_saints: allerheiligen|Hepiphany: dreikönigstag heilige_drei_könige
-Hvalentine: valentinstag|Hmay_1: tag_der_arbeit
+Hvalentine: valentinstag|Hthe_holidays: weihnachtsferien|Hmay_1: tag_der_arbeit
 R-1: gestern|R0: heute|R1: morgen|R-2: vorgestern|R2: übermorgen
 Pmorning: früh vormittag vormittags|Pafternoon: nachmittag|Pevening: abend|Pnight: nacht
 L1: letzte letzten letzter letztes letztem vergangene vergangenen vergangenes vorige vorigen voriges
@@ -102,7 +105,7 @@ M1: janvier janv|M2: février févr|M3: mars|M4: avril|M5: mai|M6: juin|M7: juil
 M10: octobre oct|M11: novembre nov|M12: décembre déc
 W0: lundi|W1: mardi|W2: mercredi|W3: jeudi|W4: vendredi|W5: samedi|W6: dimanche
 Uminute: minute minutes|Uhour: heure heures|Uday: jour jours|Uweek: semaine semaines|Umonth: mois
-Uyear: an ans année années|Uquarter: trimestre|Uhalf: semestre moitié demi demie|Uweekend: week-end weekend
+Uyear: an ans année années|Uquarter: trimestre|Uhalf: semestre moitié demi demie quinzaine|Uweekend: week-end weekend
 Ucentury: siècle|Udecade: décennie|C12h: midi
 N1: un une|N2: deux|N3: trois|N4: quatre|N5: cinq|N6: six|N7: sept|N8: huit|N9: neuf
 N10: dix|N11: onze|N12: douze|N15: quinze|N20: vingt|N30: trente
@@ -113,7 +116,7 @@ Hhalloween: halloween|Heaster_monday: lundi_de_pâques|Hgood_friday: vendredi_sa
 Hwhit_monday: lundi_de_pentecôte|Hascension: ascension|Hassumption: assomption|Hall_saints: toussaint
 Hepiphany: épiphanie fête_des_rois|Hnew_year's_eve: saint-sylvestre réveillon_du_nouvel_an|Hvalentine: saint-valentin
 Hshrove_tuesday: mardi_gras|Hmother's_day_in_France: fête_des_mères|Hfather's_day: fête_des_pères
-Hmay_1: fête_du_travail|Hchristmas_eve: veille_de_noël
+Hmay_1: fête_du_travail|Hthe_holidays: vacances_de_noël|Hchristmas_eve: veille_de_noël
 R-1: hier|R0: aujourd'hui aujourd’hui|R1: demain|R-2: avant-hier|R2: après-demain
 Pmorning: matin|Pafternoon: après-midi|Pevening: soir|Pnight: nuit
 L1: dernier dernière derniers dernières passé passée d'_avant précédent précédente
@@ -128,21 +131,22 @@ M1: enero ene|M2: febrero feb|M3: marzo|M4: abril abr|M5: mayo|M6: junio|M7: jul
 M9: septiembre setiembre sept|M10: octubre oct|M11: noviembre nov|M12: diciembre dic
 W0: lunes|W1: martes|W2: miércoles|W3: jueves|W4: viernes|W5: sábado|W6: domingo
 Uminute: minuto minutos|Uhour: hora horas|Uday: día días|Uweek: semana semanas|Umonth: mes meses|Uyear: año años
-Uquarter: trimestre|Uhalf: semestre mitad medio media|Uweekend: fin_de_semana|C12h: mediodía|Ucentury: siglo
+Uquarter: trimestre|Uhalf: semestre mitad medio media quincena|Uweekend: fin_de_semana|C12h: mediodía|Ucentury: siglo
 Udecade: década
 N1: un una uno|N2: dos|N3: tres|N4: cuatro|N5: cinco|N6: seis|N7: siete|N8: ocho|N9: nueve|N10: diez
 N11: once|N12: doce|N15: quince|N20: veinte|N30: treinta
 O1: primer primera primero|O2: segundo segunda|O3: tercer tercera|O4: cuarto cuarta
 S0: primavera|S1: verano|S2: otoño|S3: invierno
 Hchristmas: navidad|Hchristmas_eve: nochebuena|Hnew_year's_eve: nochevieja|Hnew_year: año_nuevo|Heaster: pascua
-Hholy_week: semana_santa|Hchristmas_days: navidades|Hgood_friday: viernes_santo|Hmaundy_thursday: jueves_santo
+Hholy_week: semana_santa|Hchristmas_days: navidades|Hthe_holidays: vacaciones_de_navidad
+Hgood_friday: viernes_santo|Hmaundy_thursday: jueves_santo
 Hepiphany: día_de_reyes reyes_magos|Hall_saints: todos_los_santos|Hall_souls: día_de_muertos día_de_los_muertos
 Hvalentine: san_valentín|Hst_john's_day: noche_de_san_juan|Hmother's_day_in_Spain: día_de_la_madre
 Heaster: domingo_de_pascua
 Hhalloween: halloween|Hash_wednesday: miércoles_de_ceniza|Hpalm_sunday: domingo_de_ramos
 R-1: ayer|R0: hoy|R1: mañana|R-2: anteayer antier antes_de_ayer|R2: pasado_mañana
 Pafternoon: tarde por_la_tarde|Pdawn: madrugada de_madrugada|Pnight: noche por_la_noche|Pmorning: por_la_mañana
-R-1 Pnight: anoche
+R-1 Pnight: anoche|R-2 Pnight: anteanoche antenoche
 L1: pasado pasada último última últimos últimas anterior
 X1: próximo próxima próximos próximas que_viene|L2: antepasado antepasada|T1: este esta
 w1: unos unas algunos algunas|A1: hace|F1: dentro_de|vmid: a_mediados_de mediados_de a_mediados_del
@@ -154,7 +158,7 @@ B1: antes_de antes_del|a1: después_de después_del tras|g1: alrededor_de hacia|
 _CHINESE = """
 W0: 周一 星期一 礼拜一|W1: 周二 星期二 礼拜二|W2: 周三 星期三 礼拜三|W3: 周四 星期四 礼拜四|W4: 周五 星期五 礼拜五
 W5: 周六 星期六 礼拜六|W6: 周日 周天 星期日 星期天 礼拜天
-Uminute: 分钟|Uhour: 小时 个小时|Uday: 天|Uweek: 周 星期 个星期 个礼拜|Umonth: 个月|Uyear: 年|Uweekend: 周末
+Uminute: 分钟|Uhour: 小时 个小时|Uday: 天|Uweek: 周 星期 个星期 个礼拜|Umonth: 个月|Uyear: 年|Uweekend: 周末 个周末
 L2 Uweek: 上上周 上上星期 上上个星期
 L1 Uweek: 上周 上星期 上个星期 上礼拜|T1 Uweek: 本周 这周 这个星期|X1 Uweek: 下周 下星期 下个星期
 L2 Umonth: 上上个月 上上月|L1 Umonth: 上个月 上月|T1 Umonth: 本月 这个月|X1 Umonth: 下个月 下月
@@ -168,7 +172,8 @@ T1 Uyear vbegin: 年初|T1 Uyear vend: 年底|T1 Umonth vbegin: 月初|T1 Umonth
 G1: 上半年|G2: 下半年|vbegin: 初|vend: 底|vearly: 上旬|vmid: 中旬|vlate: 下旬
 S0: 春天 春季|S1: 夏天 夏季|S2: 秋天 秋季|S3: 冬天 冬季|Hchristmas: 圣诞节 圣诞|Hnew_year: 元旦|
 Hmay_1: 劳动节|Hoctober_1: 国庆节 国庆|w1: 几|w1 Uday A1: 前几天 前些天
-Hchinese_new_year: 春节|Hchinese_new_year's_eve: 除夕|Hqingming: 清明节|Hdragon_boat: 端午节 端午
+Hchinese_new_year: 春节 大年初一|Hchinese_new_year's_eve: 除夕 大年三十 年三十|Hqingming: 清明节
+Hdragon_boat: 端午节 端午
 Hmid-autumn: 中秋节 中秋
 Hvalentine: 情人节|Hwomen's_day: 妇女节|Hmother's_day: 母亲节|Hfather's_day: 父亲节
 Hchildren's_day: 儿童节
@@ -192,7 +197,7 @@ FUTURE = {
     "de": r"\b(wird|werden|werde|wirst|muss|müssen|planen|plane|geplant|vorhaben)\b",
     "fr": r"\b(allons|vais|va|vont|prévu|prévoyons|sera|serons|ferons)\b",
     "es": r"\b(vamos a|voy a|va a|van a|planeamos|planeado|será|haremos)\b",
-    "zh": r"将(?!军)|(?<![开聚晚约社机一年大宴协学])会(?![议员计面谈话所场长])|(?<![重主需])要(?![求点])"
+    "zh": r"将(?!军)|(?<![开聚晚约社机一年大宴协学的个])会(?![议员计面谈话所场长])|(?<![重主需])要(?![求点])"
     r"|打算|计划(?=[在去做要明下])",
 }
 # with these words before it, "plan" or "going to" is about the past, as it was then
@@ -230,7 +235,7 @@ DEPENDING: dict[str, tuple[str, bool, Entry | None]] = {
     "morgen": ("R", True, (("P", "morning"),)),  # "heute Morgen"
     "mañana": ("Tt", True, (("P", "morning"),)),  # "esta mañana"
     "following": ("U", True, (("a", 1),)),  # "the week following 10 July", unlike "the following week"
-    "du": ("vNOUSHQ", True, (("o", 1),)),  # "à la fin du mois dernier", unlike "du 3 au 10 mai"
+    "du": ("vPNOUSHQ", True, (("o", 1),)),  # "à la fin du mois dernier", unlike "du 3 au 10 mai"
     **dict.fromkeys(("passé", "passée", "pasado", "pasada"), ("UWSMH", False, None)),  # "s'est-il passé"
 }
 
@@ -261,6 +266,7 @@ def _add_forms(single: dict[str, Entry], language: str) -> None:
     """Adds the words that a language forms of others: "上周一", "Freitagabend", "Tuesdays"."""
     if language == "zh":
         days = [(name, entry) for name, entry in single.items() if entry[0][0] == "W"]
+        single.update({"个" + name: entry for name, entry in days})  # "第一个周一"
         for prefix, code, count in (("上", "L", 1), ("上上", "L", 2), ("这", "T", 1), ("本", "T", 1), ("下", "X", 1)):
             for word in (prefix, prefix + "个"):
                 single.update({word + name: ((code, count), ("U", "week"), *entry) for name, entry in days})

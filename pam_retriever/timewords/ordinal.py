@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from pam_retriever.timewords.match import Atom, Match, day_in, in_year
-from pam_retriever.timewords.periods import DAY, Span, midnight, months_later, nth_weekday, unit_at
+from pam_retriever.timewords.match import Atom, Match, day_in, in_year, timed, year_of
+from pam_retriever.timewords.periods import DAY, Span, midnight, months_later, moved, nth_weekday, unit_at
 
 _FIRST_WEEK = 10  # without a year; "week 3" is one of a course
 
@@ -47,7 +47,7 @@ def nth_in_month(match: Match) -> Atom | None:
     count = match.number("N") if match.has("N") else 1 if not match.has("w") else 5 if match.number("w") == 1 else 2
     if not 1 <= count <= 5 or (match.has("M") and match.token("M").weak):
         return None
-    unit = "weekday" if match.has("W") else match.word("U")
+    unit = "weekday" if match.has("W") else match.word("U", -1 if match.context.language == "zh" else 0)
 
     def of(start: datetime) -> Span | None:
         end = months_later(start, 1)
@@ -68,13 +68,15 @@ def nth_in_month(match: Match) -> Atom | None:
     if match.has("M"):
         number = match.number("M")
         return in_year(match, lambda y: of(datetime(y, number, 1)), kind)
-    month = _month_behind(match)
+    month = _month_named(match)
     return None if month is None else match.fixed(_begun(match, of, month), kind)
 
 
-def _month_behind(match: Match) -> datetime | None:
-    """Returns the first day of the month that a match ends with: "last month", "el mes pasado", "the month"."""
-    unit, beside = match.tokens[match.last], match.tokens[match.last - 1]
+def _month_named(match: Match) -> datetime | None:
+    """Returns the first day of the month that a match ends (in Chinese begins) with: "last month", "the month"."""
+    leads = match.tokens[match.first].code in "LXT" and match.tokens[match.first + 1].code == "U"
+    at = match.first + 1 if leads and match.context.language == "zh" else match.last
+    unit, beside = match.tokens[at], match.tokens[at - 1]
     if unit.code != "U":
         unit, beside = beside, unit
     if unit.value != "month" or unit.text.lower() in ("months", "monate", "meses"):
@@ -96,7 +98,7 @@ def day_of_that_month(match: Match) -> Atom | None:
     """Reads "the 9th of last month", "le 5 du mois dernier"."""
     if match.has("N") and match.context.language == "en":
         return None  # "5 of last month"
-    number, month = match.number("O" if match.has("O") else "N"), _month_behind(match)
+    number, month = match.number("O" if match.has("O") else "N"), _month_named(match)
     if month is None:
         return None
     return match.fixed(_begun(match, lambda first: day_in(first.year, first.month, number), month), "day")
@@ -106,6 +108,8 @@ def nth_in_year(match: Match) -> Atom | None:
     """Reads "the third quarter of 2023", "the first half of last year", "in the second quarter"."""
     units = [at for at in range(match.first, match.last + 1) if match.tokens[at].code == "U"]
     unit, whole = match.word("U"), str(match.tokens[units[-1]].value)
+    if match.has("N") or match.has("w"):
+        return _first_units(match, unit, whole)
     months = {"quarter": 3, "half": 6}.get(unit, 0)
     if not months or (len(units) > 1 and whole != "year"):
         return None
@@ -123,12 +127,25 @@ def nth_in_year(match: Match) -> Atom | None:
         return match.fixed(of(match.context.now.year + (1 if "X" in behind else 0 if "T" in behind else -1)), unit)
     following = match.next()
     if len(units) == 1 and (
-        match.token("U").text.lower() in ("half", "hälfte", "moitié", "mitad")
+        match.token("U").text.lower() in ("half", "hälfte", "moitié", "mitad", "quincena", "quinzaine")
         or not match.has("O")
         or (following is not None and following.code == "o")
     ):
         return None  # "the first half" of a match, "the first quarter of the race"
     return match.yearly(of, unit, weak=len(units) == 1 and match.context.language == "en")
+
+
+def _first_units(match: Match, unit: str, whole: str) -> Atom | None:
+    """Reads "the first three months of this year", "the last two weeks of 2022"."""
+    if unit not in ("day", "week", "month") or not (match.has("Y") or whole == "year"):
+        return None
+    count = match.number("N") if match.has("N") else 5 if match.number("w") == 1 else 2
+    year = year_of(match) if match.has("Y") or match.tokens[match.last - 1].code in "LXT" else match.context.now.year
+    if year is None or (match.has("O") and match.number("O") != 1):
+        return None
+    start, end = unit_at("year", datetime(year, 1, 1))
+    span = (start, moved(start, unit, count)) if match.has("O") else (moved(end, unit, -count), end)
+    return match.fixed(span, "range")
 
 
 def day_of_month(match: Match) -> Atom | None:
@@ -144,7 +161,7 @@ def day_of_month(match: Match) -> Atom | None:
         span = day_in(first.year, first.month, number)
         if span is not None and ((span[1] > now) if match.context.future else (span[0] <= now)):
             if not match.has("f") and not match.has("b"):
-                return match.fixed(span, "day")
+                return match.fixed(*timed(match, span, "day"))  # "the morning of the 10th"
             end = day_in(first.year, first.month, match.number("O", 1))
             return match.fixed((span[0], end[1]), "range") if end and span[0] < end[0] else None
     return None

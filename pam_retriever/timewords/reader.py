@@ -281,6 +281,8 @@ def _on_one_side(
     start, end = span
     if behind == "p" or (behind == "A" and joiner.context.language == "zh"):
         open_span = (end, _FAR_FUTURE) if behind == "p" else (_FAR_PAST, start)
+        if joiner.codes[atom.last] == "C":  # of that day: "昨天晚上十点以后"
+            open_span = (start, midnight(start) + DAY) if behind == "p" else (midnight(start), start)
         return atom.first, atom.last + 1, open_span, "after" if behind == "p" else "before"
     if front == "f" and (behind == "j" or re.match(r"n(?:[.,]|$)", joiner.codes[atom.last + 1 :])):
         return first, atom.last + 1, (start, _FAR_FUTURE), "after"

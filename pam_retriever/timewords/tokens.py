@@ -13,6 +13,7 @@ _HOURS = "|".join(_NUMBERS)
 _ONE = (
     r"(?P<date>(?<![\w.,/#$€£-])(?:"
     r"\d{4}-\d\d?-\d\d?(?:[T ]\d\d?:\d\d(?::\d\d)?(?:\.\d{1,9})?(?: ?Z\b|[+-]\d\d:?\d\d| [A-Z]{3,4}\b)?)?"
+    r"|\d{1,2}-(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*-(?:\d{4}|\d\d)"
     r"|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)|\d{1,2}-\d{1,2}-(?:19|20)\d\d|\d{1,2}\.\d{1,2}\.\d{4}|\d{4}[/.]\d\d?[/.]\d\d?|(?:0[1-9]|1[0-2])/(?:19|20)\d\d"
     r"|(?:19|20)\d\d-(?:0[1-9]|1[0-2])|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))(?![\w/:]|[.,-]\d))"
     r"|(?P<day_month>(?<![\w.])\d{1,2}\.\d{1,2}\.(?=[\s?!,;)]|$))"
@@ -27,9 +28,9 @@ _ONE = (
     r"|(?<!\w)(?:19|20)?[2-9]0er(?:n\b|[- ]Jahren?\b)"
     r"|\b(?:twenties|thirties|forties|fifties|sixties|seventies|eighties|nineties)\b)"
     r"|(?P<short>(?<!\w)['’]\d\d(?!\w))"
-    r"|(?P<quarter>\b[QqHh][1-4]\b)"
+    r"|(?P<quarter>(?:\b|(?<=\b(?:19|20)\d\d))[QH][1-4]\b)"
     r"|(?P<ordinal>(?<![\w.])(?:\d{1,2}(?:st|nd|rd|th)|1er|1º)\b|(?<![\w.,])\d{1,2}\.(?= (?:[A-ZÄ]|und |bis )))"
-    r"|(?P<number>(?<![\w.,:/$€£#+])(?:\d{1,4}(?![\w:/%€]|[.,]\d)|\d{1,2}(?=,(?:19|20)\d\d\b))|(?<=\d,)(?:19|20)\d\d(?![\w.,]))"
+    r"|(?P<number>(?<![\w.,:/$€£#+])(?:(?:19|20)\d\d(?=[QH][1-4]\b)|\d{1,4}(?![\w:/%€]|[.,]\d)|\d{1,2}(?=,(?:19|20)\d\d\b))|(?<=\d,)(?:19|20)\d\d(?![\w.,]))"
     r"|(?P<elided>\b[ldLD]['’](?=\w))"
     r"|(?P<word>[^\W\d_]+(?:['’][^\W\d_]+|-[^\W\d_]+)*)"
     r"|(?P<junk>[\w$€£#]+)"
@@ -337,7 +338,7 @@ def _chinese_pattern() -> re.Pattern[str]:
         r"|(?P<decade>\d{4}|\d0|[二三四五六七八九]十)年代"
         r"|(?P<clock>(?:\d{1,2}|十[一二]?|[二两三四五六七八九]|(?<=午)一)点(?:半|(?:\d{1,2}|[一二三四五]?十[一二三四五六七八九]?)分)?)"
         r"|(?P<year>\d{4})年|(?P<month>\d{1,2}|十[一二]?|[一二三四五六七八九])月(?:份)?|(?P<day>\d{1,2}|(?<=月)[一二三]?十?[一二三四五六七八九]?)[日号]"
-        rf"|(?P<phrase>{phrases})|(?P<number>{number})|(?P<mark>[,，。.?？!！;；])|(?P<other>\w+?|[^\w\s])"
+        rf"|(?P<phrase>{phrases})|第(?P<ordinal>\d{{1,2}}|[一二三四五六七八九十])|(?P<number>{number})|(?P<mark>[,，。.?？!！;；])|(?P<other>\w+?|[^\w\s])"
     )
 
 
@@ -353,7 +354,7 @@ def _numeral(text: str) -> int:
 def _chinese(text: str, begin: int, finish: int) -> list[Token]:
     single, _ = words("zh")
     tokens: list[Token] = []
-    codes = {"year": "Y", "month": "M", "day": "O", "number": "N"}
+    codes = {"year": "Y", "month": "M", "day": "O", "ordinal": "O", "number": "N"}
     for match in _chinese_pattern().finditer(text, begin, finish):
         kind, start, end = match.lastgroup or "other", match.start(), match.end()
         if kind == "phrase":
