@@ -279,8 +279,14 @@ def _phase_of_unit(match: Match, name: str) -> Atom | None:
     span = third(unit_at(unit, moved(unit_at(unit, now)[0], unit, step)), name)
     if any(match.has(code) for code in "XTL"):
         return match.fixed(span, f"part of {unit}")
-    if match.tokens[match.last - 1].text.lower() in ("a", "an", "ein", "eine", "einem", "einer", "eines"):
-        return None
+    article, noun = (match.tokens[at].text.lower() for at in (match.last - 1, match.last))
+    if article in ("a", "an", "ein", "eine", "einem", "einer", "eines") or noun in (
+        "weeks",
+        "months",
+        "years",
+        "quarters",
+    ):
+        return None  # "the start of a week", "in its early years"
     if span[0] > now and not match.context.future:  # "at the end of the month" is over
         span = third(unit_at(unit, moved(unit_at(unit, now)[0], unit, -1)), name)
     return match.atom(lambda _anchor, _future: span, f"part of {unit}", weak=True)

@@ -43,7 +43,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (r"[LXTV]M|MLo?(?!U)", "M", dated.counted_month),
         (r"t?U?Y|t?UoY", "Y", dated.year),
         (r"t?U?J", "J", dated.two_years),
-        (r"t?U?YuN", "Y", dated.two_years),
+        (r"t?U?YuN(?!M)", "Y", dated.two_years),
         (r"t?K", "K", dated.decade),
         (r"t?UN", "U", dated.decade_of_years),
         (r"UN(?:,?o?Y)?|Y,?UN", "U", ordinal.numbered_week),
