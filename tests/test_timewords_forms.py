@@ -7,6 +7,7 @@ from datetime import datetime
 import pytest
 
 from benchmarks.real import times
+from pam_retriever.timewords.feasts import HOLIDAYS
 from pam_retriever.timewords.reader import read_question
 
 WEDNESDAY = datetime(2024, 5, 15, 14, 30)
@@ -258,6 +259,15 @@ FORMS = {
 )
 def test_a_form_is_read(question, meanings):
     assert [period.meaning for period in read_question(question, WEDNESDAY)] == meanings
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", list(HOLIDAYS))
+def test_a_holiday_of_any_year_is_short_and_of_that_year(name):
+    for year in (1583, 1900, 2000, 2001, 2024, 2035, 2036, 2099, 2500, 9000):
+        span = HOLIDAYS[name](year)
+        assert span is None or (span[0].year == year and 1 <= (span[1] - span[0]).days <= 10)
+    assert HOLIDAYS[name](2024) is not None
 
 
 def test_the_later_lists_are_read():

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dateparser.date import DateDataParser
 
 _LEAP_SECOND = re.compile(r"(:\d\d):60")
+_YEARS = {"IN": (2001, 2035)}  # of the Hindu calendar in ``holidays``, which warns of others
 _COMPACT = re.compile(r"^(\d{4})(\d\d)(\d\d)$")
 _ZONE = re.compile(r" [A-Za-z]{3,4}$")  # an unknown zone is ignored
 _CLOCK = re.compile(r"\d{1,2}\s*(?::|h|uhr|[ap]\.?m)", re.IGNORECASE)
@@ -102,11 +103,12 @@ def public_holiday(country: str, name: str, year: int) -> tuple[datetime, ...]:
     except ImportError as error:
         raise MissingExtra("holidays", "times", "Reading the holidays of other calendars") from error
     kept = getattr(holidays, country)
-    if not kept.start_year <= year <= kept.end_year:
+    start, end = _YEARS.get(country, (kept.start_year, kept.end_year))
+    if not start <= year <= end:
         return ()
     language = next(one for one in kept.supported_languages if one.startswith("en"))
     categories = set(kept.supported_categories) - {"half_day"}
-    years = range(max(year - 1, kept.start_year), min(year + 1, kept.end_year) + 1)  # Hanukkah may end in January
+    years = range(max(year - 1, start), min(year + 1, end) + 1)  # Hanukkah may end in January
     found = kept(years=years, observed=False, language=language, categories=categories).get_named(name)
     days = {datetime(day.year, day.month, day.day) for day in found}
     first = min((day for day in days if day.year == year and day - timedelta(days=1) not in days), default=None)
