@@ -214,3 +214,33 @@ def test_close_that_was_interrupted_can_be_called_again(tmp_path, monkeypatch):
 @pytest.mark.parametrize("call", CALLS)
 def test_every_call_may_be_interrupted(tmp_path, call):
     assert Campaign(call, tmp_path / "i", seed=2).run(10)["failures"] == []
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_after_an_interrupted_commit_version_and_settings_are_those_of_the_database(monkeypatch, when):
+    index = PredictiveAssociativeIndex(dim=2)
+    database = index._store.database
+    connection, fetch = database.connection, Connection.fetch
+    with database.transaction():
+        database.settings.set("colour", "red")
+    assert database.settings.get("colour") == "red"
+    known = connection.version
+
+    def interrupted(self: Connection, sql: str, parameters: tuple[object, ...] = ()) -> list[object]:
+        if sql == "COMMIT":
+            if when == "after":
+                fetch(self, sql)
+            raise KeyboardInterrupt
+        return fetch(self, sql, parameters)
+
+    def change() -> None:
+        with database.transaction():
+            database.settings.set("colour", "blue")
+            assert database.settings.get("colour") == "blue"
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Connection, "fetch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            change()
+    assert connection.version == known + (when == "after")
+    assert database.settings.get("colour") == ("blue" if when == "after" else "red")

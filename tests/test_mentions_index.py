@@ -22,6 +22,7 @@ from pam_retriever import (
     Trajectory,
 )
 from pam_retriever.mentions.store import TABLES
+from pam_retriever.store.damage import check_structure
 from pam_retriever.store.files import checksum_of
 from pam_retriever.store.repair import check, repair
 
@@ -287,7 +288,7 @@ def test_a_step_that_is_appended_is_followed(anywhere):
 def test_forgetting_takes_mentions_along():
     index = _films()
     index.prune(5)
-    index._store.database.connection.check_structure()
+    check_structure(index._store.database.connection)
     names = _state(index)[0]
     assert sorted(names) == sorted(FILMS[id][0].lower() for id in FILMS if id in index)
 

@@ -47,6 +47,7 @@ class Connection:
     Attributes:
         changes: the changes of the current transaction, or of the last one.
         mode: the given mode, or the mode that ``forbid_writing`` set.
+        known_version: the version, if nobody else can change it; None for a reader, and inside a transaction.
 
     Raises:
         IndexFormatError: the file is damaged, or not such a database.
@@ -70,6 +71,7 @@ class Connection:
         self._inode: tuple[int, int] | None = None
         self._closed, self._changes = False, 0
         self.changes = Changes()
+        self.known_version: int | None = None
         self._sqlite = self._connect()
         self._letting_go: weakref.finalize[..., Connection] | None = None
         tell_of_forks(self)
@@ -174,21 +176,6 @@ class Connection:
             for statement in missing:
                 self.fetch(statement)
 
-    def check_structure(self) -> None:
-        """Checks the structure of every page.
-
-        Raises:
-            IndexFormatError: SQLite finds damage in the file.
-        """
-        found = [row[0] for row in self.fetch("PRAGMA integrity_check(1)") if row[0] != "ok"]
-        found += [f"a step or vector without its memory in {row[0]}" for row in self.fetch("PRAGMA foreign_key_check")]
-        if found:
-            raise IndexFormatError(
-                f"{self.path or 'The database'} is damaged ({found[0]}).",
-                "the database that was written",
-                "Restore the folder from a copy, or run pam-retriever repair on it.",
-            )
-
     # ---- statements
 
     def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
@@ -237,7 +224,7 @@ class Connection:
             self._before_change()
             if self._immutable:
                 self._wake()
-            self.changes = Changes()
+            self.changes, self.known_version = Changes(), None
             try:
                 if self._sqlite.in_transaction:  # an interrupt stopped the rollback of an earlier one
                     self.fetch("ROLLBACK")
@@ -248,6 +235,7 @@ class Connection:
                 if self.path is not None:  # nobody else reads a database in memory
                     store_changes(self.fetch, version, self.changes)
                 self.fetch("COMMIT")
+                self.known_version = version
             except BaseException:
                 if self._sqlite.in_transaction:
                     self.fetch("ROLLBACK")
@@ -262,7 +250,13 @@ class Connection:
     @property
     def version(self) -> int:
         """The number of committed transactions, stored in the file. Copies of an older version may be stale."""
-        return int(self.fetch("PRAGMA user_version")[0][0])
+        if (known := self.known_version) is not None:
+            return known
+        with self._mutex:
+            version = int(self.fetch("PRAGMA user_version")[0][0])
+            if not self.read_only and not self._sqlite.in_transaction:
+                self.known_version = version
+        return version
 
     def check_writable(self) -> None:
         """Raises ReadOnlyIndex for a database that was opened to read."""
@@ -275,7 +269,7 @@ class Connection:
 
     def forbid_writing(self, mode: Mode) -> None:
         """Refuses every change from now on, as in modes "read" and "follow"."""
-        self.read_only, self.mode = True, mode
+        self.read_only, self.mode, self.known_version = True, mode, None
 
     def check_there(self) -> None:
         """Checks that the file is still in place: writes to a removed or replaced file would be lost.
@@ -332,6 +326,7 @@ class Connection:
         Raises:
             IndexFormatError: the file is damaged, or not such a database.
         """
+        self.known_version = None
         with explained(path):
             uri = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if settled else ''}"
             source = sqlite3.connect(uri, uri=True, timeout=LOCK_SECONDS)
@@ -343,6 +338,7 @@ class Connection:
 
     def copy_open(self, other: Connection) -> None:
         """Replaces the contents by the contents that another connection sees now."""
+        self.known_version = None
         with other._mutex:
             other._sqlite.backup(self._sqlite)
         self.check_schema()

@@ -60,13 +60,29 @@ def check_words(database: Connection) -> None:
         ) from error
 
 
+def check_structure(database: Connection) -> None:
+    """Checks the structure of every page.
+
+    Raises:
+        IndexFormatError: SQLite finds damage in the file.
+    """
+    found = [row[0] for row in database.fetch("PRAGMA integrity_check(1)") if row[0] != "ok"]
+    found += [f"a step or vector without its memory in {row[0]}" for row in database.fetch("PRAGMA foreign_key_check")]
+    if found:
+        raise IndexFormatError(
+            f"{database.path or 'The database'} is damaged ({found[0]}).",
+            "the database that was written",
+            "Restore the folder from a copy, or run pam-retriever repair on it.",
+        )
+
+
 def check_everything(database: Connection) -> None:
     """Checks every page, and compares every memory with its checksum.
 
     Raises:
         IndexFormatError: the file is damaged. The message names the first memory that differs.
     """
-    database.check_structure()
+    check_structure(database)
     check_words(database)
     for _, wrong in damaged(database):
         raise IndexFormatError(

@@ -14,7 +14,7 @@ from pam_retriever.model.episode_embeddings import with_codes
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.store import ann_cache, graph_cache, snapshot
 from pam_retriever.store.changes import ENCODERS
-from pam_retriever.store.damage import check_words, damaged
+from pam_retriever.store.damage import check_structure, check_words, damaged
 from pam_retriever.store.faults import explained
 from pam_retriever.store.files import check_file, matching, read_path
 from pam_retriever.store.lock import WriterLock
@@ -152,7 +152,7 @@ def _findings(folder: Path) -> Iterator[str]:
 
 def _contents(folder: Path, manifest: Manifest, database: SQLiteDatabase) -> Iterator[str]:
     """Returns the defects inside a database that can be opened."""
-    database.connection.check_structure()
+    check_structure(database.connection)
     check_words(database.connection)
     wrong = [line for _, line in damaged(database.connection)]
     yield from wrong[:NAMED]

@@ -20,6 +20,7 @@ class SQLiteSettings:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._read: tuple[int, dict[str, str | None]] = -1, {}  # the values of a version, as stored
 
     @property
     def read_only(self) -> bool:
@@ -27,8 +28,16 @@ class SQLiteSettings:
         return self._connection.read_only
 
     def get(self, key: str) -> object:
-        found = self._connection.fetch("SELECT value FROM settings WHERE key = ?", [key])
-        return from_json(found[0][0], f"The setting {key!r}") if found else None
+        version, (of, known) = self._connection.known_version, self._read
+        if version is None:
+            known = {}
+        elif version != of:
+            self._read = version, (known := {})
+        if key not in known:
+            found = self._connection.fetch("SELECT value FROM settings WHERE key = ?", [key])
+            known[key] = found[0][0] if found else None
+        stored = known[key]
+        return None if stored is None else from_json(stored, f"The setting {key!r}")
 
     def set(self, key: str, value: object) -> None:
         self._connection.changes.settings.add(key)
