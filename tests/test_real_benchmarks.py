@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.priors import fit_times
-from benchmarks.real import code_memory, documents_cues
+from benchmarks.real import code_memory, documents_cues, use
 from benchmarks.real.dialogue import Conversation
 from benchmarks.real.documents_pool import Pool
 from benchmarks.real.use_tasks import Requests, Task
@@ -64,3 +64,19 @@ def test_code_memory_finds_the_files_of_repeated_messages():
     found = code_memory.History(task, commits, np.arange(4, 8), {})
     scores, _ = code_memory.ours(found, vectors)
     assert [set(np.argsort(-row)[:2].tolist()) for row in scores] == [{0, 1}, {2, 3}] * 2
+
+
+def test_a_task_of_use_reports_the_library_beside_the_baselines():
+    random = np.random.default_rng(0)
+    items = [f"tool {at} for topic {at}" for at in range(12)]
+    topics = random.integers(0, 12, 140)
+    texts = [f"request about topic {topic} number {at}" for at, topic in enumerate(topics)]
+    requests = Requests(texts, Embedder().encode(texts), [[int(topic)] for topic in topics])
+    past, tests = requests.take(np.arange(120)), requests.take(np.arange(120, 140))
+    task = Task("made up", items, Embedder().encode(items), past, tests, np.full(20, -1), np.ones(12, bool))
+    found = use.run(task, {"priors": "without", "seed": 0})
+    ours, gain = found["400 tests"]["mixture"]["R@5"], found["400 tests, gain of the mixture"]["popularity"]["R@5"]
+    assert ours["mean"] > 0.9
+    assert 0 < gain["low"] <= gain["mean"] <= gain["high"]
+    assert gain["mean"] == pytest.approx(ours["mean"] - found["400 tests"]["popularity"]["R@5"]["mean"])
+    assert 0 <= found["calibration"]["calibration error"] <= 1

@@ -32,7 +32,7 @@ import numpy as np
 from benchmarks import report
 from benchmarks.real.data import find
 from benchmarks.real.documents import cached_encoder
-from benchmarks.real.use import evaluate
+from benchmarks.real.use import evaluate, gains
 from benchmarks.real.use_baselines import matrix, nearest, scaled
 from benchmarks.real.use_tasks import TASKS, Requests, Scores, Task, read
 from benchmarks.real.use_words import splitter
@@ -243,6 +243,7 @@ def run(found: History, life: float, paths: Scores) -> dict[str, Any]:
         "asked": len(queries),
         "half-life": life,
         "files": {n: evaluate(task, s) for n, s in scores.items()},
+        "files, gain of ours": gains(task, scores, "ours"),
     }
     return result | ({"alone": len(alone), "new": new_files(found, alone, paths)} if len(alone) else {})
 

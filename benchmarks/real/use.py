@@ -40,7 +40,7 @@ from benchmarks.real.use_tasks import (
     some,
     tuning,
 )
-from pam_retriever.evaluation import Evaluation, evaluate_rankings
+from pam_retriever.evaluation import Evaluation, evaluate_rankings, interval
 
 CURVE = (100, 300, 1000, 3000, 6000, 10**9)
 TESTS = 400
@@ -62,6 +62,17 @@ def evaluate(task: Task, scores: Scores) -> dict[str, Any]:
     return {f"R@{k}": vars(found[f"recall@{k}"]) for k in KS}
 
 
+def gains(task: Task, scores: dict[str, Scores], ours: str) -> dict[str, Any]:
+    """Returns the gain of one method over each other, with 95 % intervals of the differences, question by question."""
+    of_each = {name: evaluate_scores(task, one).per_question for name, one in scores.items()}
+    mine = of_each.pop(ours)
+    metrics = {f"R@{k}": f"recall@{k}" for k in KS}
+    return {
+        name: {short: vars(interval(mine[metric] - theirs[metric])) for short, metric in metrics.items()}
+        for name, theirs in of_each.items()
+    }
+
+
 def run(task: Task, options: dict[str, Any]) -> dict[str, Any]:
     """Runs every baseline and the library on one task: all its tests, and the 400 tests of the tables."""
     chosen = np.sort(np.random.default_rng(0).permutation(len(task.tests))[:TESTS])
@@ -78,6 +89,7 @@ def run(task: Task, options: dict[str, Any]) -> dict[str, Any]:
         "seconds": seconds,
         "all tests": {name: evaluate(task, scores) for name, scores in found.items()},
         "400 tests": {name: evaluate(few, scores[chosen]) for name, scores in found.items()},
+        "400 tests, gain of the mixture": gains(few, {name: one[chosen] for name, one in found.items()}, "mixture"),
         **reported,
     }
 

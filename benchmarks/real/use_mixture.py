@@ -15,7 +15,7 @@ from pam_retriever.retrieval.mixture.corpus import Corpus
 from pam_retriever.retrieval.mixture.feedback_evidence import evidence_of
 from pam_retriever.retrieval.mixture.fitting import fit_mixture
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS, EvidenceOf, History
-from pam_retriever.retrieval.mixture.logit import softmax
+from pam_retriever.retrieval.mixture.logit import ranks, softmax
 from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors, kinds
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import Uses
@@ -92,7 +92,7 @@ def calibration(evidence: Evidence, mixture: Mixture, cues: Cues, task: Task) ->
 
     The base rate at each rank is computed from the tests themselves, so no method can estimate it better.
     """
-    sure, used, ranks = [], [], []
+    confidences, uses, positions = [], [], []
     for start in range(0, len(cues), BATCH):
         some = cues.take(np.arange(start, min(start + BATCH, len(cues))))
         pools = evidence.pools(some, FULL_BELOW, PROPOSALS)
@@ -104,12 +104,12 @@ def calibration(evidence: Evidence, mixture: Mixture, cues: Cues, task: Task) ->
         scores = mixture.score(evidence.score(some, pools), pools, kind)
         rank = ranks(scores, pools.cue, pools.starts)
         best = rank <= JUDGED
-        sure.append(mixture.confidence(softmax(scores, pools.starts), rank, kind[pools.cue])[best])
+        confidences.append(mixture.confidence(softmax(scores, pools.starts), rank, kind[pools.cue])[best])
         wanted = [set(task.tests.used[start + at]) for at in range(len(some))]
         pairs = zip(pools.cue[best].tolist(), pools.row[best].tolist(), strict=True)
-        used.append(np.array([row in wanted[at] for at, row in pairs]))
-        ranks.append(rank[best])
-    confidence, event, rank = np.concatenate(sure), np.concatenate(used), np.concatenate(ranks)
+        uses.append(np.array([row in wanted[at] for at, row in pairs]))
+        positions.append(rank[best])
+    confidence, event, rank = np.concatenate(confidences), np.concatenate(uses), np.concatenate(positions)
     base = np.bincount(rank, event) / np.maximum(np.bincount(rank), 1)
     return {
         "hits": len(event),
