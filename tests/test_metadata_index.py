@@ -63,8 +63,9 @@ def test_filters_follow_every_write(segment, growth, monkeypatch):
     monkeypatch.setattr(metadata_index, "GROWTH", growth)
 
     @settings(max_examples=60, deadline=None)
-    @given(st.lists(st.tuples(steps, filters), min_size=1, max_size=8))
-    def follow(calls):
+    @given(st.lists(st.tuples(steps, filters), min_size=1, max_size=8), st.sampled_from([0, 2, metadata_index.LATE]))
+    def follow(calls, late):
+        monkeypatch.setattr(metadata_index, "LATE", late)
         index, model = PredictiveAssociativeIndex(dim=1, backend="exact"), {}
         for step, where in calls:
             write(index, model, step)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -286,6 +286,35 @@ class ColumnBuilder:
             for part, (values, positions) in self._found.items()
         }
         return Column(**parts, none=np.array(self._none, np.int32) if self._none else NO_POSITIONS)
+
+
+class LateColumns(Mapping[str, Column]):
+    """The columns of few memories by key, each built when a filter first needs it.
+
+    Args:
+        metadatas: the metadata of each memory, as ``json.loads`` gives them.
+    """
+
+    def __init__(self, metadatas: Sequence[Mapping[str, Any]]) -> None:
+        self.metadatas, self._built = metadatas, dict[str, Column]()
+
+    def __getitem__(self, key: str) -> Column:
+        found = self._built.get(key)
+        if found is None:
+            values = [(position, one[key]) for position, one in enumerate(self.metadatas) if key in one]
+            if not values:
+                raise KeyError(key)
+            builder = ColumnBuilder()
+            for position, value in values:
+                builder.add(position, value)
+            found = self._built[key] = builder.column()
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({key: None for one in self.metadatas for key in one})
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def merged(columns: Sequence[tuple[Column, Int32]]) -> Column:

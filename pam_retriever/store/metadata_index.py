@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -31,11 +32,12 @@ from pam_retriever.filters.conditions import (
     key_path,
 )
 from pam_retriever.store.columns import from_json
-from pam_retriever.store.metadata_columns import Column, ColumnBuilder, Int32, entry_at, merged
+from pam_retriever.store.metadata_columns import Column, ColumnBuilder, Int32, LateColumns, entry_at, merged
 from pam_retriever.types import Bools, Int64
 
 SEGMENT = 100_000  # memories; larger segments are not merged
 GROWTH = 4  # a segment is merged with later segments if these have more than a quarter of its memories
+LATE = 100  # memories; the columns of a smaller segment are built when a filter needs them
 FEW = 3  # number of small segments that are kept before a merge
 DEAD_SHARE = 0.5  # a segment with a larger share of removed memories is built again without them
 
@@ -62,14 +64,11 @@ class Segment:
         Raises:
             IndexFormatError: the metadata are damaged.
         """
+        if len(rows) <= LATE:
+            return cls(rows, LateColumns([_parsed(stored) for stored in metadatas]))
         builders: dict[str, ColumnBuilder] = {}
         for position, stored in enumerate(metadatas):
-            metadata = from_json(stored, "The metadata of a memory")
-            if not isinstance(metadata, dict):
-                raise IndexFormatError(
-                    f"The metadata of a memory are {stored[:50]!r}.", "a dict", "Run pam-retriever check on the folder."
-                )
-            for key, value in metadata.items():
+            for key, value in _parsed(stored).items():
                 builder = builders.get(key) or builders.setdefault(key, ColumnBuilder())
                 builder.add(position, value)
         return cls(rows, {key: builder.column() for key, builder in builders.items()})
@@ -163,6 +162,20 @@ class Segment:
         return column if literal is None else merged([(literal, same), (column, same)])
 
 
+def _parsed(stored: str) -> dict[str, Any]:
+    """Returns the metadata of a memory.
+
+    Raises:
+        IndexFormatError: they are damaged.
+    """
+    metadata = from_json(stored, "The metadata of a memory")
+    if not isinstance(metadata, dict):
+        raise IndexFormatError(
+            f"The metadata of a memory are {stored[:50]!r}.", "a dict", "Run pam-retriever check on the folder."
+        )
+    return metadata
+
+
 def _positions(test: Has | IsNone | Among | HasEntry | HasPart, column: Column) -> Int32:
     """Returns the positions in a column that satisfy a test."""
     if isinstance(test, Has):
@@ -250,6 +263,12 @@ def _merge(segments: Sequence[Segment]) -> Segment:
     alive = [np.ones(len(one.rows), bool) if one.alive is None else one.alive for one in segments]
     rows = np.concatenate([one.rows[some] for one, some in zip(segments, alive, strict=True)])
     order = np.argsort(rows, kind="stable")
+    late = [one.columns for one in segments if isinstance(one.columns, LateColumns)]
+    if len(late) == len(segments) and len(rows) <= LATE:
+        metadatas = [
+            columns.metadatas[at] for columns, some in zip(late, alive, strict=True) for at in np.flatnonzero(some)
+        ]
+        return Segment(rows[order], LateColumns([metadatas[at] for at in order.tolist()]))
     position = np.empty(len(rows), np.int32)
     position[order] = np.arange(len(rows), dtype=np.int32)
     moved, first = [], 0
