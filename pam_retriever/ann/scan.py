@@ -20,7 +20,7 @@ TILE, TOGETHER = 4_096, 1_024  # keys and queries whose scores stay in the cache
 LOWER_BOUNDS = 8_000_000  # most lower bounds of the best scores in memory at once
 GATHERED = 100_000  # size of the buffer for few keys, in numbers: 400 kB
 MOST, MOST_OF_ONE = 0.6, 0.3  # from this share of the keys on, the products with all keys are faster; for one query
-IN_CACHE = 12_000_000  # bytes of keys that stay in the caches of a processor between two questions
+IN_CACHE = 6_000_000  # bytes of keys that stay in the caches of a processor that others use, too
 READ_AGAIN = 1_600_000  # bytes of keys that each of a few queries reads from the cache of one core
 
 Part = tuple[Float32, Float32]

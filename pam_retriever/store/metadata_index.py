@@ -266,7 +266,9 @@ def _merge(segments: Sequence[Segment]) -> Segment:
     late = [one.columns for one in segments if isinstance(one.columns, LateColumns)]
     if len(late) == len(segments) and len(rows) <= LATE:
         metadatas = [
-            columns.metadatas[at] for columns, some in zip(late, alive, strict=True) for at in np.flatnonzero(some)
+            columns.metadatas[at]
+            for columns, some in zip(late, alive, strict=True)
+            for at in np.flatnonzero(some).tolist()
         ]
         return Segment(rows[order], LateColumns([metadatas[at] for at in order.tolist()]))
     position = np.empty(len(rows), np.int32)
