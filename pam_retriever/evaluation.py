@@ -68,7 +68,7 @@ class Worth:
     """The result of one source, or of the mixture, on held-out questions of one kind.
 
     Attributes:
-        kind: "question", "seen cue" or "unseen cue" of past requests; "next, ..." of the steps of sessions.
+        kind: "question", "seen cue" or "unseen cue" of past requests; "next, ..." of the steps of trajectories.
         source: the name of the source, or "mixture".
         questions: number of questions.
         recall: R@10.

@@ -107,7 +107,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A meeting: positions of cue and hit in one session in which both were experienced.
+    """Positions of cue and hit in one trajectory in which they were experienced together.
 
     Attributes:
         trajectory: id of the trajectory.
@@ -190,7 +190,7 @@ class Hit:
         association: the score of the predictor alone: in mode "association" its share, else the weighted mean of
             the association channels, in [-1, 1]. None without association.
         hop: number of steps of association from the query; 0 for plain similarity.
-        evidence: sessions and positions at which cue and hit were experienced together, filled by ``explain=True``;
+        evidence: trajectories and positions at which cue and hit were experienced together, filled by ``explain=True``;
             with several hops, for each step of the path. An empty tuple, or a step without an entry, means that the hit
             was predicted, not experienced. None without ``explain=True``.
         confidence: a probability, or None. After a ``fit`` on trajectories, in mode "association" with a single hop:

@@ -32,7 +32,7 @@ class Fields:
     """The names of keys with a meaning in an event. All other keys are metadata, and so are session and time.
 
     A line with ``used`` is a request. ``used`` lists the ids of the events that served it, or weights by id. ``unused``
-    lists the ids of events that did not help. With an empty name for ``session``, events are memories without sessions.
+    lists the ids of events that did not help. With an empty name for ``session``, events have no trajectory.
     """
 
     id: str = "id"

@@ -42,8 +42,8 @@ class NextSteps(IndexBase):
         """Returns the memories that are likely to follow the last steps of a trajectory.
 
         The evidence: memories that followed the last one to four steps, or memories similar to the last step; similar
-        sessions; content, popularity, recency, and repeats. ``fit`` holds out the newest fifth of the experience, up
-        to half if there is little, and learns the weights on it; before ``fit`` they are priors. Writes of ``observe``
+        trajectories; content, popularity, recency, and repeats. ``fit`` holds out the newest fifth of the steps, up
+        to half if there are few, and learns the weights on it; before ``fit`` they are priors. Writes of ``observe``
         and ``append`` count at once. A memory that was never experienced can be found by its content, and after
         ``fit`` by a bilinear model of which vectors follow which.
 
