@@ -24,8 +24,10 @@ HEAD = """# Which code made these figures?
 Each raw file that a page links to, and the version of the code that made it.
 
 - A row without a mark: the file names its commit.
-- †: the file names none. The commit brought the file to the repository; the code is that of the commit, or of shortly
-  before.
+- †: the file names none, or one that is not in the history. The commit brought the file to the repository; the code is
+  that of the commit, or of shortly before. These runs take more than three minutes of a core, or need a browser or
+  other vector stores; they are repeated when the code that they measure changes.
+- "with changes": the code had changes that were committed after the run.
 - ‡: the same, and older than `{edition}`, with which the second edition began on 2026-11-22. The code was rewritten
   since then, and the run was not repeated.
 
