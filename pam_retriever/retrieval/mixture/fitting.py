@@ -287,6 +287,16 @@ def recall_at(scores: Float32, held_out: HeldOutQuestions, k: int) -> Float64:
     return recall
 
 
+def ndcg_at(scores: Float32, held_out: HeldOutQuestions, k: int) -> Float64:
+    """Returns the nDCG (Q,) of the first ``k``; the used memories of a question are equally relevant."""
+    rank = logit.ranks(scores, held_out.choices.question, held_out.choices.starts)
+    found = (held_out.choices.target > 0) & held_out.reached & (rank <= k)
+    gain = np.bincount(held_out.choices.question, found / np.log2(rank + 1), len(held_out))
+    ideal = np.cumsum(1 / np.log2(np.arange(k) + 2))
+    ndcg: Float64 = gain / ideal[np.minimum(held_out.uses, k).astype(np.int64) - 1]
+    return ndcg
+
+
 def worths_of(
     kind: str,
     held_out: HeldOutQuestions,

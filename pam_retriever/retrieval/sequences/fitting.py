@@ -11,7 +11,14 @@ from pam_retriever.ann import AnnIndex, FaissBackend
 from pam_retriever.evaluation import Validation, Worth
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.retrieval.mixture.calibration import Calibration
-from pam_retriever.retrieval.mixture.fitting import FEWEST, fit_kind, worths_of
+from pam_retriever.retrieval.mixture.fitting import (
+    FEWEST,
+    FittedKind,
+    calibration_of,
+    fit_kind,
+    ndcg_at,
+    worths_of,
+)
 from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions, join
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.sequences.bilinear import Bilinear
@@ -29,6 +36,7 @@ LARGE, FEWER = 20_000, 400  # with more memories each question takes longer, so 
 AT_ONCE = 20  # most simultaneous steps; if more share a time, the time is coarse, and their order counts
 PARTS = 4  # of the held-out questions: each is evaluated with weights fitted on the parts before it
 FEW = 5  # questions of a kind; with fewer the prior is used, and with fewer than 20 only its parts are fitted
+DEPTH = 10  # of the nDCG that decides between the fitted weights and the sum of shares alone
 BATCH = 32  # questions at most, and at least four batches: each uses the experience before it, as recall does
 
 
@@ -206,9 +214,21 @@ def _fit(held_out_questions: list[HeldOutQuestions], prior: NextMixture, kind: i
     if questions < FEWEST or len(np.unique(every.part)) < PARTS:
         return _Fit(weights, parts, True)
     every = added_up(every, parts)
-    fitted = fit_kind(every, weights, nested=False, timed=True)
+    fitted = _better(fit_kind(every, weights, nested=False, timed=True), weights, every)
     worths = worths_of(f"next, {KINDS[kind]}", every, fitted, SOURCES, False, seed)
     return _Fit(fitted.weights, parts, True, fitted.calibration, tuple(worths))
+
+
+def _better(fitted: FittedKind, prior: Float64, every: HeldOutQuestions) -> FittedKind:
+    """Returns the prior (F,), the sum of shares alone, in place of the fitted weights if it ranks no worse.
+
+    The fit minimises the log loss, which counts the least expected steps most. Where what comes next changes with time,
+    it gives up steps that are easy to predict, and the best hits are worse.
+    """
+    alone, natural = every.choices.scores(prior), every.natural
+    if (ndcg_at(fitted.scores, every, DEPTH) - ndcg_at(alone, every, DEPTH))[natural].mean() > 0:
+        return fitted
+    return replace(fitted, weights=prior, scores=alone, calibration=calibration_of(every, alone))
 
 
 def added_up(held_out_questions: HeldOutQuestions, parts: Float64) -> HeldOutQuestions:
