@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from pam_retriever.timewords import counted, dated, ordinal
 from pam_retriever.timewords.match import HOURS, Atom, Context, Match
@@ -86,19 +87,27 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
 )
 
 
-def atoms(tokens: list[Token], context: Context) -> list[Atom]:
-    """Returns the times in the tokens, in order, without overlaps."""
-    codes = _REPEATED.sub("xx", "".join(token.code for token in tokens))
-    found = [
+@lru_cache(maxsize=4096)
+def _found(codes: str) -> list[tuple[int, int, int]]:
+    """Returns the matches of all rules in codes: start, minus the end, and the rule; sorted."""
+    return sorted(
         (match.start(), -match.end(), order)
         for order, (pattern, code, _) in enumerate(RULES)
         if code in codes
         for match in pattern.finditer(codes)
         if match.end() > match.start()
-    ]
+    )
+
+
+def atoms(tokens: list[Token], context: Context) -> list[Atom]:
+    """Returns the times in the tokens, in order, without overlaps."""
+    codes = _REPEATED.sub("xx", "".join(token.code for token in tokens))
+    # rules match no "x" or "Z", and look at most one token ahead
+    lead, last = len(codes) - len(codes.lstrip("xZ")), len(codes.rstrip("xZ")) + 1
     chosen: list[Atom] = []
     free = 0
-    for start, end, order in sorted(found):
+    for start, end, order in _found(codes[lead:last]):
+        start, end = start + lead, end - lead
         if start < free or (start and codes[start - 1] == "E"):
             continue
         try:

@@ -97,7 +97,7 @@ def time_scores(
         largest.
     """
     prior, n = prior or TimePrior(), len(times)
-    scores = np.zeros(n)
+    scores: Float64 | None = None
     for period in question:
         start, end = period.start.timestamp(), period.end.timestamp()
         overlap, named = _of_times(start, end, times, prior), _of_texts(start, end, n, texts, prior)
@@ -106,8 +106,10 @@ def time_scores(
         else:
             overlap = np.maximum(overlap, named)
             found = overlap * rarity(float(overlap.sum()), n) + named * (prior.named * rarity(float(named.sum()), n))
-        scores = np.maximum(scores, found * prior.relative if period.relative else found)
-    return scores
+        if period.relative:
+            found *= prior.relative
+        scores = found if scores is None else np.maximum(scores, found)
+    return np.zeros(n) if scores is None else scores
 
 
 def rarity(inside: float, n: int) -> float:
@@ -123,8 +125,11 @@ def _of_times(start: float, end: float, times: Float64, prior: TimePrior) -> Flo
     own, days = np.zeros(len(times)), prior.days * DAY_SECONDS  # 0 for a memory without a time
     near = np.flatnonzero((times > start - FAR * days) & (times < end + FAR * days))
     then = times[near]
-    distance = np.maximum(np.maximum(start - then, then - end), 0)
-    own[near] = np.where((then >= start) & (then < end), 1, prior.beside * np.exp(-distance / days))
+    inside = (then >= start) & (then < end)
+    own[near[inside]] = 1
+    beside = near[~inside]
+    then = times[beside]
+    own[beside] = prior.beside * np.exp(-np.maximum(np.maximum(start - then, then - end), 0) / days)
     return own
 
 

@@ -10,7 +10,7 @@ from pam_retriever.timewords.lexicon import DEPENDING, HOMONYMS, LANGUAGES, NAME
 
 _NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 _HOURS = "|".join(_NUMBERS)
-_ONE = (
+_FIGURES = (  # these begin with a figure or with its apostrophe
     r"(?P<date>(?<![\w.,/#$€£-])(?:"
     r"\d{4}-\d\d?-\d\d?(?:[T ]\d\d?:\d\d(?::\d\d)?(?:\.\d{1,9})?(?: ?Z\b|[+-]\d\d:?\d\d| [A-Z]{3,4}\b)?)?"
     r"|\d{1,2}-(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*-(?:\d{4}|\d\d)"
@@ -19,23 +19,27 @@ _ONE = (
     r"|(?P<day_month>(?<![\w.])\d{1,2}\.\d{1,2}\.(?=[\s?!,;)]|$))"
     r"|(?P<month_day>(?<![\w./])\d{1,2}/\d{1,2}(?![\w/.%]| of\b| de\b))"
     r"|(?P<years>(?<![\w./])(?:19|20)\d\d/(?:\d\d|(?:19|20)\d\d)(?![\w/.]))"
-    r"|(?P<fiscal>\bFY ?['’]?(?:20)?\d\d\b)"
     r"|(?P<clock>(?<![\w.:])(?:\d{1,2}:\d\d(?::\d\d)?(?: ?(?:[ap]\.?m\b\.?|Uhr\b))?"
-    r"|\d{1,2} ?[ap]\.?m\b\.?|\d{1,2}h\d\d|\d{1,2} Uhr|\d{1,2} o['’]clock)(?![\w:])"
-    r"|\ba las? \d{1,2}(?![\w:.,/]|\d)|(?<=à )\d{1,2} ?h(?:eures?)?\b"
-    rf"|\b(?:(?:a )?(?:(?:half|quarter|ten|twenty) past|quarter to) (?:{_HOURS}|\d{{1,2}})|(?:{_HOURS}) o['’]clock)\b)"
+    r"|\d{1,2} ?[ap]\.?m\b\.?|\d{1,2}h\d\d|\d{1,2} Uhr|\d{1,2} o['’]clock)(?![\w:])|(?<=à )\d{1,2} ?h(?:eures?)?\b)"
     r"|(?P<decade>(?<!\w)(?:(?:1[0-9]|20)\d0s|['’]\d0s|(?<![\w'’])[2-9]0s)(?!\w)"
-    r"|(?<!\w)(?:19|20)?[2-9]0er(?:n\b|[- ]Jahren?\b)"
-    r"|\b(?:twenties|thirties|forties|fifties|sixties|seventies|eighties|nineties)\b)"
+    r"|(?<!\w)(?:19|20)?[2-9]0er(?:n\b|[- ]Jahren?\b))"
     r"|(?P<short>(?<!\w)['’]\d\d(?!\w))"
-    r"|(?P<quarter>(?:\b|(?<=\b(?:19|20)\d\d))[QH][1-4]\b)"
     r"|(?P<ordinal>(?<![\w.])(?:\d{1,2}(?:st|nd|rd|th)|1er|1º)\b|(?<![\w.,])\d{1,2}\.(?= (?:[A-ZÄ]|und |bis )))"
     r"|(?P<number>(?<![\w.,:/$€£#+])(?:(?:19|20)\d\d(?=[QH][1-4]\b)|\d{1,4}(?![\w:/%€]|[.,]\d)|\d{1,2}(?=,(?:19|20)\d\d\b))|(?<=\d,)(?:19|20)\d\d(?![\w.,]))"
+)
+_ONE = (
+    rf"(?=[\d'’])(?:{_FIGURES})"
+    r"|(?P<fiscal>\bFY ?['’]?(?:20)?\d\d\b)"
+    r"|(?P<spoken>\ba las? \d{1,2}(?![\w:.,/]|\d)"
+    rf"|\b(?:a )?(?:(?:half|quarter|ten|twenty) past|quarter to) (?:{_HOURS}|\d{{1,2}})\b|\b(?:{_HOURS}) o['’]clock\b)"
+    r"|(?P<tens>\b(?:twen|thir|for|fif|six|seven|eigh|nine)ties\b)"
+    r"|(?P<quarter>(?:\b|(?<=\b(?:19|20)\d\d))[QH][1-4]\b)"
     r"|(?P<elided>\b[ldLD]['’](?=\w))"
     r"|(?P<word>[^\W\d_]+(?:['’][^\W\d_]+|-[^\W\d_]+)*)"
     r"|(?P<junk>[\w$€£#]+)"
     r"|(?P<mark>[.?!;:,–—-]|[^\w\s])"
 )
+_KINDS = {"spoken": "clock", "tens": "decade"}
 _WORD = re.compile(r"[^\W\d_]+")
 _FIGURE = re.compile(r"[\d\u4e00-\u9fff]")
 _CHINESE_CHARACTER = re.compile(r"[\u4e00-\u9fff]")
@@ -114,15 +118,27 @@ def language_of(text: str) -> str:
     """Detects the language of a text among the five; English by default."""
     if _CHINESE_CHARACTER.search(text):
         return "zh"
-    found = set(_WORD.findall(text[:400].lower()))
-    counts = {
-        language: len(found & telling) + 0.5 * len(found & words(language)[0].keys())
-        for language, telling in TELLING.items()
-    }
+    counts = dict.fromkeys(TELLING, 0.0)
+    weights = _telling()
+    for word in set(_WORD.findall(text[:400].lower())):
+        for language, weight in weights.get(word, ()):
+            counts[language] += weight
     best = max(counts.values())
     if counts["en"] == best or not best:
         return "en"
     return max(counts, key=lambda language: counts[language])
+
+
+@lru_cache(maxsize=1)
+def _telling() -> dict[str, list[tuple[str, float]]]:
+    """Returns the languages that each word tells of: 1 for a common word, and half for a word of time."""
+    weights: dict[str, list[tuple[str, float]]] = {}
+    for language, telling in TELLING.items():
+        for word in telling:
+            weights.setdefault(word, []).append((language, 1.0))
+        for word in words(language)[0]:
+            weights.setdefault(word, []).append((language, 0.5))
+    return weights
 
 
 def tokenize(text: str, language: str, start: int = 0, end: int = MAX_TEXT) -> list[Token]:
@@ -144,6 +160,13 @@ def _spaced(text: str, language: str, begin: int, finish: int) -> list[Token]:
             at += 1
             continue
         lowered, whole = _bare(match[0]), match[0].lower().replace("’", "'")
+        if lowered not in single and whole not in single and whole not in phrases and "-" not in lowered:
+            name = _in_name(text, match) or (
+                match[0][0].isupper() and not plain and bool(tokens) and tokens[-1].code != "."
+            )
+            tokens.append(Token("Z" if name else "x", 0, match.start(), match.end(), match[0]))
+            at += 1
+            continue  # most words
         count, entry = _phrase(matches, at, phrases.get(whole, []))
         if _in_name(text, match):
             count, entry = 1, (("Z", 0),)
@@ -307,7 +330,8 @@ def _short(match: re.Match[str], before: str) -> list[Token]:
 
 def _figure(match: re.Match[str], before: str, language: str) -> list[Token]:
     """Returns the token of a figure or a mark after a token with the code ``before``."""
-    kind, found, start, end = match.lastgroup, match[0], match.start(), match.end()
+    found, start, end = match[0], match.start(), match.end()
+    kind = _KINDS.get(match.lastgroup or "", match.lastgroup)
     if kind in ("date", "years", "clock"):
         code = "D" if kind == "date" else "J" if kind == "years" else "C"
         return [Token(code, _clock(found.lower()) if code == "C" else found, start, end, found)]
