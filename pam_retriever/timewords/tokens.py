@@ -36,8 +36,7 @@ _ONE = (
     r"|(?P<quarter>(?:\b|(?<=\b(?:19|20)\d\d))[QH][1-4]\b)"
     r"|(?P<elided>\b[ldLD]['’](?=\w))"
     r"|(?P<word>[^\W\d_]+(?:['’][^\W\d_]+|-[^\W\d_]+)*)"
-    r"|(?P<junk>[\w$€£#]+)"
-    r"|(?P<mark>[.?!;:,–—-]|[^\w\s])"
+    r"|(?P<junk>[\w$€£#]+)|(?P<mark>[.?!;:,–—-]|[^\w\s])"
 )
 _KINDS = {"spoken": "clock", "tens": "decade"}
 _WORD = re.compile(r"[^\W\d_]+")
