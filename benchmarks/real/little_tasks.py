@@ -108,10 +108,8 @@ def together(path: Path, encode: Encode, sizes: Sequence[int]) -> Iterator[tuple
     for size in sizes:
         parts = [one for _, one in dialogues(path, encode, [size])]
         starts = np.cumsum([0, *(len(one.texts) for one in parts)]).tolist()
-        vectors, request_vectors = (
-            np.concatenate([one.vectors for one in parts]),
-            [one.request_vectors for one in parts],
-        )
+        vectors = np.concatenate([one.vectors for one in parts])
+        request_vectors = encode([text for one in parts for text, _ in one.questions])
         given, cues, questions, texts = [], [], [], []
         for one, start in zip(parts, starts, strict=False):
             texts += one.texts
