@@ -65,7 +65,7 @@ def fitted(world: World, episodes: Int64) -> PredictiveAssociativeIndex:
 
 
 def recalled(index: PredictiveAssociativeIndex, vectors: Float32, **options: Any) -> list[Int64]:
-    return [np.array([int(hit.id) for hit in hits], np.int64) for hits in index.recall(vectors, k=K, **options)]
+    return [np.array([int(hit.id) for hit in hits], np.int64) for hits in index.recall_many(vectors, k=K, **options)]
 
 
 def walk(world: World, starts: Int64, normalise: bool) -> list[Int64]:

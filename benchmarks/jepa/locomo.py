@@ -126,7 +126,7 @@ def embed(conversations: list[Conversation], cache: Path | None) -> list[tuple[F
 
 def ask(answers: dict[str, Any], name: str, index: PredictiveAssociativeIndex, cues: Float32 | list[Any]) -> None:
     for mode in MODES:
-        found = index.recall(cues, k=max(DEPTHS), mode=mode)
+        found = index.recall_many(cues, k=max(DEPTHS), mode=mode)
         answers[f"{name}: {mode}"] = [[hit.id for hit in hits] for hits in found]
 
 

@@ -139,7 +139,7 @@ def recalled(
     """Makes an inward step: the mean of the four most associated memories, without the memory nearest to the state."""
     nearest = (here @ memories.T).argmax(1)
     reached = np.empty_like(here)
-    for at, hits in enumerate(index.recall(here, k=5, channels=channels)):
+    for at, hits in enumerate(index.recall_many(here, k=5, channels=channels)):
         others = [(int(hit.id), hit.score) for hit in hits if int(hit.id) != nearest[at]][:4]
         rows, scores = (np.array(column) for column in zip(*others, strict=True))
         weights = np.exp((scores - scores.max()) / 0.05)

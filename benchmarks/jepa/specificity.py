@@ -35,7 +35,7 @@ def specificity(setup: Setup) -> dict[str, Any]:
     memories, index = unit(states), fitted(setup, states)
     similarity, alike = seen @ memories.T, lived @ memories.T
     association = np.zeros_like(similarity)
-    for at, hits in enumerate(index.recall(lived, k=ASSOCIATES, channels=MODES["association"])):
+    for at, hits in enumerate(index.recall_many(lived, k=ASSOCIATES, channels=MODES["association"])):
         association[at, [int(hit.id) for hit in hits]] = [hit.score for hit in hits]
     scores = {
         "similarity to the object": similarity,

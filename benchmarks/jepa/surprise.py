@@ -90,7 +90,7 @@ def _measure(
     for name, (targets, cues, states) in questions.items():
         found = [
             str(start + target) in [hit.id for hit in hits if hit.id != str(start + cue)][:20]
-            for target, cue, hits in zip(targets, cues, index.recall(states, k=21), strict=True)
+            for target, cue, hits in zip(targets, cues, index.recall_many(states, k=21), strict=True)
         ]
         result[f"{name} recalled"] = float(np.mean(found))
     return result

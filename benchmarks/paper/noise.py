@@ -88,7 +88,7 @@ def _recalled(index: PredictiveAssociativeIndex, cues: Callable[[Int64], Float32
     """Returns the ranks by ``recall``, without the state that the query is a view of."""
 
     def ranks(rows: Int64) -> list[Int64]:
-        hits = index.recall(cues(rows), k=21, channels=channels)
+        hits = index.recall_many(cues(rows), k=21, channels=channels)
         found = [np.array([int(hit.id) for hit in one]) for one in hits]
         return [ids[ids != row][:20] for ids, row in zip(found, rows, strict=True)]
 

@@ -17,6 +17,7 @@ from pam_retriever.experience.cooccurrence import Associations, Experience, with
 from pam_retriever.model.losses import multi_positive_info_nce
 from pam_retriever.model.predictor import Predictor
 from pam_retriever.training.config import FitConfig
+from pam_retriever.training.distributed import DistributedPredictor
 from pam_retriever.training.embedding_table import EmbeddingTable
 from pam_retriever.training.objectives import InfoNCEObjective, JointObjective, Objective
 from pam_retriever.training.shards import Shard
@@ -98,7 +99,7 @@ class PartialJoint(JointObjective):
             self._part = subset(self.associations, drawn)
         yield from super().batches(random)
 
-    def loss(self, model: Predictor, states: Tensor, batch: Int64, temperature: float) -> Tensor:
+    def loss(self, model: Predictor | DistributedPredictor, states: Tensor, batch: Int64, temperature: float) -> Tensor:
         own = np.flatnonzero(self._anchors[batch])  # (A,) rows of the queries
         x = states[torch.from_numpy(batch).to(states.device)]  # (B, d)
         f = model.associate(x[torch.from_numpy(own).to(x.device)])

@@ -42,7 +42,9 @@ def main() -> None:
     # the quality of f does not affect speed; one pass of the default width
     index.fit(group_by="session", order_by="moment", config=FitConfig(passes=1), progress=False)
 
-    keys = index._store.associative.keys(np.arange(1, count + 1))
+    associative = index._store.associative
+    assert associative is not None
+    keys = associative.keys(np.arange(1, count + 1))
     bare = faiss.IndexFlat(keys.shape[1], faiss.METRIC_INNER_PRODUCT)
     bare.add(keys)
     random = np.random.default_rng(0)

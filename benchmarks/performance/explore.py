@@ -135,7 +135,7 @@ def measure(address: str, memories: int, rounds: int, timings: Timings) -> str:
                 ("health", "health", ".facts"),
             ):
                 if name == "a session":
-                    fragment = page.locator("main .list a").last.get_attribute("href").removeprefix("#")
+                    fragment = (page.locator("main .list a").last.get_attribute("href") or "").removeprefix("#")
                     listed = parse_qs(fragment.partition("?")[2])["id"][0]
                 elif name == "search for a session":
                     fragment = f"sessions?q={quote(listed)}"

@@ -138,7 +138,7 @@ def faults_of_view(page: Any, name: str, index: PredictiveAssociativeIndex, abou
             "() => [...document.querySelectorAll('.why:not([hidden])')].every(one => one.querySelector('h3'))"
         )
     if name in ("ask", "ask by id"):
-        query = {"text": about["question"]} if name == "ask" else {"query": about["id"]}
+        query: dict[str, Any] = {"text": about["question"]} if name == "ask" else {"query": about["id"]}
         for column, hits in (("looks", index.search(**query)), ("happened", index.recall(**query, explain=True))):
             shown = page.locator(f"section[aria-labelledby={column}] .hit").evaluate_all(
                 "all => all.map(one => [one.dataset.id, Number(one.dataset.score)])"

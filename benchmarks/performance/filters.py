@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from benchmarks import report
 from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.store.memories import SQLiteMemories
 from pam_retriever.types import Bools, Float32
 
 SHARES, USERS, CITIES, K = 10_000, 10_000, 50, 10
@@ -48,8 +49,9 @@ class World:
     def of(cls, count: int, more: int, dim: int, random: np.random.Generator) -> World:
         vectors = random.standard_normal((count + more, dim), np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        columns = (random.integers(0, most, count + more) for most in (SHARES, USERS, CITIES, len(WORDS)))
-        return cls(vectors, *columns, np.arange(count + more) < count)
+        most = (SHARES, USERS, CITIES, len(WORDS))
+        share, user, city, word = (random.integers(0, end, count + more) for end in most)
+        return cls(vectors, share, user, city, word, np.arange(count + more) < count)
 
     def metadata(self, position: int) -> dict[str, object]:
         word = WORDS[self.word[position]]
@@ -224,15 +226,16 @@ def run(given: argparse.Namespace, seed: int) -> dict[str, object]:
     began = time.perf_counter()
     stores.index.find({"share": -1})
     built = time.perf_counter() - began
-    metadata = stores.index._store.database.memories.metadata()
+    memories = stores.index._store.database.memories
+    assert isinstance(memories, SQLiteMemories)
+    metadata = memories.metadata()
     return {
         "seed": seed,
         "first filter, s": built,
         "metadata index, bytes a memory": metadata.nbytes / given.memories,
         "nothing written": measure(stores, given.queries, False, random),
         "a write before each query": measure(stores, given.queries, True, random),
-        "metadata index afterwards, bytes a memory": stores.index._store.database.memories.metadata().nbytes
-        / len(stores.index),
+        "metadata index afterwards, bytes a memory": memories.metadata().nbytes / len(stores.index),
     }
 
 

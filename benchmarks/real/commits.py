@@ -23,6 +23,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -105,7 +106,7 @@ def of_git(path: Path) -> Repository:
     return Repository(task.texts, commits, len(task.tests))
 
 
-def _lines(path: Path) -> list[dict[str, list[str]]]:
+def _lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").split("\n") if line]
 
 

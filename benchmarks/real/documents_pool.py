@@ -15,7 +15,7 @@ import numpy.typing as npt
 import Stemmer
 
 from pam_retriever.mentions.source import LEXICAL
-from pam_retriever.store.words import STOP_WORDS
+from pam_retriever.mentions.stop_words import STOP_WORDS
 from pam_retriever.types import Float32
 
 Scores = npt.NDArray[np.float64]

@@ -20,10 +20,10 @@ from benchmarks import report
 from benchmarks.real.data import find
 from benchmarks.real.dialogue import Conversation, evaluate, read
 from benchmarks.real.locomo import FILES
+from pam_retriever.mentions.stop_words import STOP_WORDS
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.store.storing import NewMemories
-from pam_retriever.store.words import STOP_WORDS
 
 Ask = Callable[[str, int], np.ndarray]
 

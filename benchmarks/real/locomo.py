@@ -74,7 +74,7 @@ def build(prepared: Prepared, seed: int, cache: Path | None) -> tuple[Predictive
 def ask(index: PredictiveAssociativeIndex, prepared: Prepared, **options: Any) -> Any:
     """Returns (Q, DEPTH) rankings; -1 fills a ranking after its end."""
     position = {turn["id"]: at for at, turn in enumerate(prepared.conversation.turns)}
-    answers = index.recall(prepared.questions, k=DEPTH, **options)
+    answers = index.recall_many(prepared.questions, k=DEPTH, **options)
     return np.array([[position[hit.id] for hit in hits] + [-1] * (DEPTH - len(hits)) for hits in answers])
 
 
@@ -88,6 +88,7 @@ def expanded(index: PredictiveAssociativeIndex, prepared: Prepared, scores: Scor
     ]
     shares = np.zeros_like(scores)
     for at, brought in enumerate(index.expand(found, k=None)):
+        assert isinstance(brought, dict)
         shares[at, [position[id] for id in brought]] = list(brought.values())
     return shares
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import Stemmer
 
 from benchmarks.real.dialogue import Conversation, Scores, rank
-from pam_retriever.store.words import STOP_WORDS
+from pam_retriever.mentions.stop_words import STOP_WORDS
 
 Float32 = npt.NDArray[np.float32]
 Family = dict[str, Callable[["Prepared"], Scores]]

@@ -66,7 +66,7 @@ def tools(folder: Path, embed: Any, named: bool) -> Data:
         return cues, embed(cues), [[position[id] for id in row["used"]] for row in some]
 
     texts = [row["text"] for row in memories]
-    metadatas = [{"name": NAME.search(text)[1]} if named else {} for text in texts]
+    metadatas = [{"name": NAME.findall(text)[0]} if named else {} for text in texts]
     return Data(texts, embed(texts), metadatas, rows([tests[at] for at in chosen]), rows(past[-REQUESTS:]))
 
 

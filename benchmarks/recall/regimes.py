@@ -87,7 +87,7 @@ def recall(index: PredictiveAssociativeIndex, world: paper.World, cues: Int64, n
     """Returns default recall of states by id, or of noisy views of them, without the state itself."""
     if noise:
         views = world.states[cues] + noise * np.random.default_rng(0).standard_normal((len(cues), paper.DIM))
-        answers = index.recall(views.astype(np.float32), k=21)
+        answers = index.recall_many(views.astype(np.float32), k=21)
     else:
         answers = index.recall([str(q) for q in cues], k=21)
     return [[hit for hit in hits if int(hit.id) != q][:20] for q, hits in zip(cues.tolist(), answers, strict=True)]
@@ -138,7 +138,9 @@ def measure(
     columns: dict[str, dict[str, float]] = {}
 
     index, fitted = build(world, config, seed)
-    keys = index._store.associative.keys(np.arange(1, len(world.states) + 1))  # type: ignore[union-attr]
+    associative = index._store.associative
+    assert associative is not None
+    keys = associative.keys(np.arange(1, len(world.states) + 1))
     for name, channels in LEARNED.items():
 
         def score(q: Int64, channels: Channels = channels) -> metrics.Array:

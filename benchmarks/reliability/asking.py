@@ -137,12 +137,12 @@ def indexes(folder: Path, calls: int, engines: bool) -> Any:
         yield "LangChain, async", through_langchain(store), calls // 20
     yield "memory, FAISS HNSW", questions(fill(PredictiveAssociativeIndex(DIM, "faiss:hnsw"))), calls // 20
     if engines:
-        import pgserver
+        from pgserver.postgres_server import get_server
 
         from pam_retriever import MilvusBackend, PgVectorBackend
 
         with (
-            pgserver.get_server(folder / "postgres", cleanup_mode="delete") as server,
+            get_server(folder / "postgres", cleanup_mode="delete") as server,
             fill(PredictiveAssociativeIndex(DIM, PgVectorBackend(server.get_uri()))) as index,
         ):
             yield "PostgreSQL", questions(index), calls // 100

@@ -26,6 +26,7 @@ from tqdm import tqdm
 from benchmarks import report
 from pam_retriever import FitConfig, PAMError, PredictiveAssociativeIndex
 from pam_retriever.store.repair import check
+from pam_retriever.store.sqlite_database import SQLiteDatabase
 
 DIM, MEMORIES = 4, 12
 
@@ -83,7 +84,9 @@ def make_killed(folder: Path, settled: bool) -> None:
         index = PredictiveAssociativeIndex.open(folder, dim=DIM)
         fill(index)
         if settled:
-            index._store.database.connection.settle()
+            database = index._store.database
+            assert isinstance(database, SQLiteDatabase)
+            database.connection.settle()
         os._exit(0)
     os.waitpid(child, 0)
     (folder / "writer.lock").unlink()

@@ -92,10 +92,10 @@ class Reference(InMemoryStore):
             with mock.patch.object(self, "_data", emptied):
                 return super().batch([op])[0]
         if isinstance(op, GetOp):
-            found = None if (op.namespace, op.key) in hidden else super().batch([op])[0]
+            found: Any = None if (op.namespace, op.key) in hidden else super().batch([op])[0]
             page = [] if found is None else [found]
         else:
-            every = super().batch([op._replace(limit=10**6, offset=0)])[0]
+            every: Any = super().batch([op._replace(limit=10**6, offset=0)])[0]
             every = [item for item in every if (item.namespace, item.key) not in hidden]
             page = found = every[op.offset : op.offset + op.limit]
         self._tidy()

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pam_retriever import FitConfig, PredictiveAssociativeIndex, Trajectory
+from pam_retriever.store.sqlite_database import SQLiteDatabase
 
 DIM, NAMES, WINDOW = 6, 60, 2
 CONFIG = FitConfig(hidden=8, passes=1)
@@ -85,7 +86,9 @@ class Model:
         found = {record.id: (record.vector.tobytes(), record.text) for record in index.find()}
         if found != self.memories:
             return f"memories: {sorted(set(found.items()) ^ set(self.memories.items()))[:4]}"
-        steps = index._store.database.connection.fetch(
+        database = index._store.database
+        assert isinstance(database, SQLiteDatabase)
+        steps = database.connection.fetch(
             "SELECT t.id, s.position, m.id FROM trajectories AS t LEFT JOIN steps AS s USING (trajectory) "
             "LEFT JOIN memories AS m USING (row)"
         )

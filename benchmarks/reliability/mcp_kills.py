@@ -109,7 +109,7 @@ async def work(client: Client, log: ClientLog, seed: int) -> None:
 async def call(client: Client, log: ClientLog, tool: str, **arguments: Any) -> dict[str, Any] | None:
     answer = await client.call_tool(tool, arguments)
     if answer.is_error:
-        log.failures.append(f"{tool}: {answer.content[0].text}")
+        log.failures.append(f"{tool}: {answer.content[0]}")
         return None
     return answer.structured_content
 

@@ -198,7 +198,7 @@ class Campaign:
             wrong.append(f"reopened: {error!r}")
         if fresh or wrong or len(self.model.memories) < 12:
             if self._path is not None:
-                self.index = None  # type: ignore[assignment] - deleting the index releases its folder
+                self.index = None  # type: ignore[assignment]  # deleting the index releases its folder
                 shutil.rmtree(self._path, ignore_errors=True)
             self._begin()
         return wrong

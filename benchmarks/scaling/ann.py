@@ -19,6 +19,7 @@ from benchmarks import report
 from benchmarks.scaling.world import World
 from pam_retriever.ann import faiss as ours
 from pam_retriever.ann import make_backend
+from pam_retriever.ann.faiss import FaissBackend
 from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.model.episode_embeddings import with_codes
 from pam_retriever.model.keys import Channels, make_keys, query_vectors, unit
@@ -104,7 +105,7 @@ def hnsw(keys: np.ndarray, queries: np.ndarray, truth: np.ndarray, _: str) -> tu
     count, width = keys.shape
     built = {}
     started = time.perf_counter()
-    backend = make_backend("faiss:hnsw", width)
+    backend = FaissBackend(width, "hnsw")
     backend.rebuild(np.arange(count), keys)
     bare = backend._index
     built["faiss"] = time.perf_counter() - started
@@ -139,7 +140,7 @@ def hnsw(keys: np.ndarray, queries: np.ndarray, truth: np.ndarray, _: str) -> tu
 
 def inverted(keys: np.ndarray, queries: np.ndarray, truth: np.ndarray, what: str) -> tuple[list[dict[str, Any]], dict]:
     started = time.perf_counter()
-    backend = make_backend(f"faiss:{what}", keys.shape[1])
+    backend = FaissBackend(keys.shape[1], what)
     backend.rebuild(np.arange(len(keys)), keys)
     built = time.perf_counter() - started
     print("built", built, backend, flush=True)

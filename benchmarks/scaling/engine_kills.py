@@ -19,8 +19,8 @@ import time
 from typing import Any
 
 import numpy as np
-import pgserver
 import psutil
+from pgserver.postgres_server import get_server
 
 from benchmarks import report
 from pam_retriever import PgVectorBackend, PredictiveAssociativeIndex, Trajectory
@@ -86,7 +86,7 @@ def kill_and_restart(server: Any) -> float:
 def run(kills: int, seed: int, between: tuple[float, float] = (0.5, 2.0)) -> dict[str, Any]:
     """Kills the server ``kills`` times under load; returns the acknowledged calls and the differences."""
     random = np.random.default_rng(seed)
-    with pgserver.get_server(tempfile.mkdtemp(prefix="pam-kills-"), cleanup_mode="delete") as server:
+    with get_server(tempfile.mkdtemp(prefix="pam-kills-"), cleanup_mode="delete") as server:
         engine = PgVectorBackend(server.get_uri(), patience=300)  # on a busy machine the server is often down
         PredictiveAssociativeIndex(DIM, backend=engine).close()
         writers = [Writer(number, engine, seed) for number in range(WRITERS)]

@@ -16,6 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import faiss
 import numpy as np
@@ -24,6 +25,8 @@ import torch
 from benchmarks import report
 from benchmarks.scaling.world import LENGTH, World
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
+from pam_retriever.ann.faiss import FaissBackend
+from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.store.sqlite_rebuild import SQLiteRebuild
 from pam_retriever.training import fit as learning
 from pam_retriever.training.trainer import Trained, Trainer
@@ -114,7 +117,7 @@ def build(path: Path, world: World, backend: str) -> dict[str, Any]:
             add_up(result, "of it, others wait", started)
 
         SQLiteRebuild.commit = committing
-        learning.Trainer = Timed
+        mock.patch.object(learning, "Trainer", Timed).start()
         clocks.insert(0, now())
         fitted = index.fit(walks, config=config, buffer=BUFFER, progress=False)
         clocks.append(now())
@@ -146,25 +149,27 @@ def ask(path: Path, world: World, result: dict[str, Any]) -> None:
             assert len(index.recall("0", k=10)) == 10
             for times in seconds:
                 times.pop("first answer and verification", None)
-            index._store.database.finish_verifying()
+            database, keys = index._store.database, index._store.associative
+            assert isinstance(database, SQLiteDatabase)
+            assert isinstance(keys, FaissBackend)
+            database.finish_verifying()
             add_up(result, "first answer and verification", started)
             if not cold:
                 continue
             print("opened", result["seconds"], flush=True)
-            result["look_up"] = look_up(index)
+            result["look_up"] = look_up(index, keys)
             result["recall"] = recall(index, world)
-            result["bytes_a_memory"] = index._store.associative.bytes / world.memories
+            result["bytes_a_memory"] = keys.bytes / world.memories
             pages = int(Path("/proc/self/statm").read_text().split()[1])
             result["resident_bytes"] = pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def look_up(index: PredictiveAssociativeIndex) -> dict[str, Any]:
+def look_up(index: PredictiveAssociativeIndex, backend: FaissBackend) -> dict[str, Any]:
     """Returns recall@10 of the compressed search against an exact scan of the same keys, and its speed."""
-    backend, store = index._store.associative, index._store
     rows = np.arange(1, len(index) + 1)
     random = np.random.default_rng(3)
     keys = backend.keys(np.sort(random.choice(rows, QUERIES, replace=False)))
-    dim = store.dim
+    dim = index._store.dim
     p, f, e = keys[:, :dim], keys[:, dim : 2 * dim], keys[:, 2 * dim :]
     zero = np.zeros_like
     kinds = {

@@ -25,6 +25,7 @@ from pam_retriever.mentions.finder import find
 from pam_retriever.mentions.folding import words
 from pam_retriever.mentions.store import TABLES
 from pam_retriever.mentions.vocabulary import MemoryVocabulary
+from pam_retriever.store.sqlite_database import SQLiteDatabase
 
 SYLLABLES = "ka to mi ren sol va der lin gor pa ness ti bra ul on fer ma ze qui sta".split()  # noqa: SIM905
 BATCH = 10_000
@@ -87,7 +88,9 @@ def grow(world: World, folder: Path) -> dict[str, Any]:
                 _add(index, [f"{world.titles[extra]} again"], text, count + extra)
                 one[name].append(time.process_time() - took)
         milliseconds = _ask(world, indexes)
-        fetch = named._store.database.connection.fetch
+        database = named._store.database
+        assert isinstance(database, SQLiteDatabase)
+        fetch = database.connection.fetch
         found, sizes = fetch("SELECT count(*), sum(number < 0) FROM mentions")[0], _bytes(fetch)
     mine = sum(sizes.get(name, 0) for name in (*TABLES, *INDEXES))
     return {

@@ -18,16 +18,16 @@ import time
 from collections import Counter
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-import pgserver
 import torch
+from pgserver.postgres_server import get_server
 from tqdm import tqdm
 
 from benchmarks import report
 from benchmarks.reliability import operations as reliability
-from pam_retriever import Feedback, Hit, MilvusBackend, PgVectorBackend, Record
+from pam_retriever import Feedback, Hit, MilvusBackend, PgVectorBackend, PredictiveAssociativeIndex, Record
 from pam_retriever.types import Hits
 
 BACKENDS = ["exact", "faiss", "faiss:hnsw", "pgvector", "milvus"]
@@ -87,7 +87,8 @@ class World(reliability.World):
 
     def __init__(self, backend: Any, seed: int) -> None:
         super().__init__(backend, seed, None)
-        self.index = Recorder(self.index)
+        self.whole, self.recorded = self.index, Recorder(self.index)
+        self.index = cast("PredictiveAssociativeIndex", self.recorded)
 
     def modes(self, number: int) -> None:
         """Runs recall in one of its modes; ranks are compared between the backends afterwards."""
@@ -98,7 +99,7 @@ class World(reliability.World):
         cue = ids[int(random.integers(len(ids)))]
         query = cue if random.random() < 0.5 else self.vectors[cue] + 0.1 * random.standard_normal(reliability.DIM)
         where = [None, {"parity": number % 2}, {"number": {"$gte": number - 300}}, {"parity": {"$ne": 1}}][number % 4]
-        options = [
+        options: dict[str, Any] = [
             {"mode": "association"},
             {"mode": "association", "explain": True},
             {"mode": "hybrid"},
@@ -195,12 +196,12 @@ def run(backend: str, operations: int, seed: int, make: Any) -> tuple[dict[str, 
                 seconds[kind] += time.perf_counter() - began
                 counts[kind] += 1
                 if number % 500 == 0:
-                    world.compare(world.index._index)
+                    world.compare(world.whole)
         except reliability.Difference as error:
             difference = f"operation {number} of seed {seed}: {error}"
             break
         finally:
-            answers += world.index.answers
+            answers += world.recorded.answers
             world.index.close()
     milliseconds = {kind: round(1000 * seconds[kind] / counts[kind], 2) for kind in counts}
     done = {"operations": sum(counts.values()), "difference_to_model": difference, "counts": dict(counts)}
@@ -216,7 +217,7 @@ def main() -> None:
     parsed = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        server = pgserver.get_server(tempfile.mkdtemp(prefix="pam-operations-"), cleanup_mode="delete")
+        server = get_server(tempfile.mkdtemp(prefix="pam-operations-"), cleanup_mode="delete")
         made = iter(range(10_000))
 
         def make(name: str) -> Any:
