@@ -1,4 +1,4 @@
-"""Finds times in tokens by rules over the codes of ``lexicon``; each rule returns a time of the calendar.
+"""Finds times in tokens by rules over the codes of ``vocabulary``; each rule returns a time of the calendar.
 
 A rule is a regular expression over the string of codes, one letter per token. The longest match from the left wins. If
 a rule rejects a match (30 February, "May" without a date), the next rule is tried.
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from pam_retriever.timewords import counted, dated, ordinal
+from pam_retriever.timewords.lexicon import Token
 from pam_retriever.timewords.match import HOURS, Atom, Context, Match
-from pam_retriever.timewords.tokens import Token
 
 _HOURS = rf"(?:{HOURS.pattern})(?![xU])"
 _AT = rf"(?:[aB]?[hgu]?t?C(?:[ofi]?t?P)?|[hi]t?P|{_HOURS})"

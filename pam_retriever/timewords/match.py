@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pam_retriever.timewords import dates
+from pam_retriever.timewords.lexicon import Token
 from pam_retriever.timewords.periods import DAY, Span, midnight, occurrence
-from pam_retriever.timewords.tokens import Token
 
 Resolve = Callable[[datetime, bool], Span | None]  # (the reference instant, whether the text looks ahead)
 

@@ -10,10 +10,10 @@ from functools import lru_cache
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.timewords.grammar import atoms
-from pam_retriever.timewords.lexicon import FUTURE, LANGUAGES, PAST
+from pam_retriever.timewords.lexicon import FUTURE, LANGUAGES, PAST, Token
 from pam_retriever.timewords.match import Atom, Context
 from pam_retriever.timewords.periods import DAY, OPEN_END, OPEN_START, Period, Span, midnight, moved, unit_at
-from pam_retriever.timewords.tokens import Token, language_of, names_a_time, tokenize
+from pam_retriever.timewords.tokens import language_of, names_a_time, tokenize
 
 MAX_CHARACTERS = 20_000  # of a text; the rest is not read
 MAX_PERIODS = 64  # per text

@@ -1,4 +1,4 @@
-"""Tokens of a text: words with the codes of ``lexicon``, dates and times of day in figures, and other text."""
+"""Tokens of a text: words with the codes of ``vocabulary``, dates and times of day in figures, and other text."""
 
 from __future__ import annotations
 
@@ -6,56 +6,25 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from pam_retriever.timewords.lexicon import DEPENDING, HOMONYMS, LANGUAGES, NAMES, TELLING, Entry, Value, words
+from pam_retriever.timewords.chinese import chinese_tokens
+from pam_retriever.timewords.figures import DECADES, FIGURES, HOURS, figure
+from pam_retriever.timewords.lexicon import DEPENDING, HOMONYMS, LANGUAGES, NAMES, TELLING, Entry, Token, words
 
-_NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
-_HOURS = "|".join(_NUMBERS)
-_FIGURES = (  # these begin with a figure or with its apostrophe
-    r"(?P<date>(?<![\w.,/#$€£-])(?:"
-    r"\d{4}-\d\d?-\d\d?(?:[T ]\d\d?:\d\d(?::\d\d)?(?:\.\d{1,9})?(?: ?Z\b|[+-]\d\d:?\d\d| [A-Z]{3,4}\b)?)?"
-    r"|\d{1,2}-(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*-(?:\d{4}|\d\d)"
-    r"|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)|\d{1,2}-\d{1,2}-(?:19|20)\d\d|\d{1,2}\.\d{1,2}\.\d{4}|\d{4}[/.]\d\d?[/.]\d\d?|(?:0[1-9]|1[0-2])/(?:19|20)\d\d"
-    r"|(?:19|20)\d\d-(?:0[1-9]|1[0-2])|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))(?![\w/:]|[.,-]\d))"
-    r"|(?P<day_month>(?<![\w.])\d{1,2}\.\d{1,2}\.(?=[\s?!,;)]|$))"
-    r"|(?P<month_day>(?<![\w./])\d{1,2}/\d{1,2}(?![\w/.%]| of\b| de\b))"
-    r"|(?P<years>(?<![\w./])(?:19|20)\d\d/(?:\d\d|(?:19|20)\d\d)(?![\w/.]))"
-    r"|(?P<clock>(?<![\w.:])(?:\d{1,2}:\d\d(?::\d\d)?(?: ?(?:[ap]\.?m\b\.?|Uhr\b))?"
-    r"|\d{1,2} ?[ap]\.?m\b\.?|\d{1,2}h\d\d|\d{1,2} Uhr|\d{1,2} o['’]clock)(?![\w:])|(?<=à )\d{1,2} ?h(?:eures?)?\b)"
-    r"|(?P<decade>(?<!\w)(?:(?:1[0-9]|20)\d0s|['’]\d0s|(?<![\w'’])[2-9]0s)(?!\w)"
-    r"|(?<!\w)(?:19|20)?[2-9]0er(?:n\b|[- ]Jahren?\b))"
-    r"|(?P<short>(?<!\w)['’]\d\d(?!\w))"
-    r"|(?P<ordinal>(?<![\w.])(?:\d{1,2}(?:st|nd|rd|th)|1er|1º)\b|(?<![\w.,])\d{1,2}\.(?= (?:[A-ZÄ]|und |bis )))"
-    r"|(?P<number>(?<![\w.,:/$€£#+])(?:(?:19|20)\d\d(?=[QH][1-4]\b)|\d{1,4}(?![\w:/%€]|[.,]\d)|\d{1,2}(?=,(?:19|20)\d\d\b))|(?<=\d,)(?:19|20)\d\d(?![\w.,]))"
-)
 _ONE = (
-    rf"(?=[\d'’])(?:{_FIGURES})"
+    rf"(?=[\d'’])(?:{FIGURES})"
     r"|(?P<fiscal>\bFY ?['’]?(?:20)?\d\d\b)"
     r"|(?P<spoken>\ba las? \d{1,2}(?![\w:.,/]|\d)"
-    rf"|\b(?:a )?(?:(?:half|quarter|ten|twenty) past|quarter to) (?:{_HOURS}|\d{{1,2}})\b|\b(?:{_HOURS}) o['’]clock\b)"
+    rf"|\b(?:a )?(?:(?:half|quarter|ten|twenty) past|quarter to) (?:{HOURS}|\d{{1,2}})\b|\b(?:{HOURS}) o['’]clock\b)"
     r"|(?P<tens>\b(?:twen|thir|for|fif|six|seven|eigh|nine)ties\b)"
     r"|(?P<quarter>(?:\b|(?<=\b(?:19|20)\d\d))[QH][1-4]\b)"
     r"|(?P<elided>\b[ldLD]['’](?=\w))"
     r"|(?P<word>[^\W\d_]+(?:['’][^\W\d_]+|-[^\W\d_]+)*)"
     r"|(?P<junk>[\w$€£#]+)|(?P<mark>[.?!;:,–—-]|[^\w\s])"
 )
-_KINDS = {"spoken": "clock", "tens": "decade"}
 _WORD = re.compile(r"[^\W\d_]+")
 _FIGURE = re.compile(r"[\d\u4e00-\u9fff]")
 _CHINESE_CHARACTER = re.compile(r"[\u4e00-\u9fff]")
 MAX_TEXT = 2**31
-_DIGITS = {"一": 1, "二": 2, "两": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9}
-_DECADES = ["twenties", "thirties", "forties", "fifties", "sixties", "seventies", "eighties", "nineties"]
-
-
-class Token(NamedTuple):
-    """A word or a figure with its code (see ``lexicon``), its value, and its position."""
-
-    code: str
-    value: Value
-    start: int
-    end: int
-    text: str
-    weak: bool = False  # in this spelling it may be a common word ("may", "march", "sun")
 
 
 class _Needed(NamedTuple):
@@ -73,7 +42,7 @@ def _pattern() -> re.Pattern[str]:
 
 @lru_cache(maxsize=1)
 def _needed() -> _Needed:
-    alone: set[str] = set(_DECADES)
+    alone: set[str] = set(DECADES)
     units: set[str] = set()
     beside: set[str] = set()
     for language in LANGUAGES:
@@ -142,7 +111,7 @@ def _telling() -> dict[str, list[tuple[str, float]]]:
 
 def tokenize(text: str, language: str, start: int = 0, end: int = MAX_TEXT) -> list[Token]:
     """Returns the tokens of a text from ``start`` to ``end``, in order."""
-    return _chinese(text, start, end) if language == "zh" else _spaced(text, language, start, end)
+    return chinese_tokens(text, start, end) if language == "zh" else _spaced(text, language, start, end)
 
 
 def _spaced(text: str, language: str, begin: int, finish: int) -> list[Token]:
@@ -155,7 +124,7 @@ def _spaced(text: str, language: str, begin: int, finish: int) -> list[Token]:
         match = matches[at]
         if match.lastgroup not in ("word", "elided"):
             if not _ends_abbreviation(tokens, matches, at):
-                tokens.extend(_figure(match, tokens[-1].code if tokens else "", language))
+                tokens.extend(figure(match, tokens[-1].code if tokens else "", language))
             at += 1
             continue
         lowered, whole = _bare(match[0]), match[0].lower().replace("’", "'")
@@ -269,132 +238,4 @@ def _hyphenated(match: re.Match[str], single: dict[str, Entry], plain: bool) -> 
         start += len(part) + 1
     if all(token.code not in "MWSHRU" or token.code == "U" for token in tokens):
         return [Token("x", 0, match.start(), match.end(), match[0])]  # "two-year-old"
-    return tokens
-
-
-def _decade(match: re.Match[str]) -> Token:
-    """Returns the token of "1990s", "the '80s", "eighties", or German "80er Jahre"."""
-    found, start, end = match[0], match.start(), match.end()
-    lowered = found.lower()
-    if lowered in _DECADES:
-        return Token("K", 1920 + 10 * _DECADES.index(lowered), start, end, found, weak=True)
-    figure = int(re.sub(r"\D", "", lowered))
-    short = figure < 100
-    return Token("K", 1900 + figure if short else figure, start, end, found, weak=short)
-
-
-def _clock(text: str) -> str:
-    """Returns "half past nine" and "ten o'clock" in figures; other times of day as they are."""
-    if text.startswith("a la") or "heure" in text:
-        return f"{re.sub(r'[^0-9]', '', text)}h"  # "a las 8", "à 8 heures"
-    parts = text.replace("’", "'").removeprefix("a ").split()
-    hour = parts[-2] if parts[-1] == "o'clock" else parts[-1]
-    figure = _NUMBERS.index(hour) + 1 if hour in _NUMBERS else int(hour) if hour.isdigit() else 0
-    if parts[-1] == "o'clock":
-        return f"{figure}h"
-    if len(parts) < 3:
-        return text
-    minutes = {"half": 30, "quarter": 15, "ten": 10, "twenty": 20}[parts[0]]
-    return f"{figure}:{minutes}" if parts[1] == "past" else f"{(figure - 1) or 12}:{60 - minutes}"
-
-
-def _day_and_month(match: re.Match[str], before: str, language: str) -> list[Token]:
-    """Returns the tokens of German "24.12." and of "3/14" (in English the month first) after a preposition."""
-    start, end = match.span()
-    dotted = match.lastgroup == "day_month"
-    day, month = (int(part) for part in re.findall(r"\d+", match[0]))
-    if not dotted and (not day > 12 >= month if language == "en" else month > 12 >= day):
-        day, month = month, day
-    governed = bool(before) and before in ("nsBaqfuh&r" if dotted else "nsBaq" if language == "en" else "tsBaq")
-    known = 1 <= day <= 31 and 1 <= month <= 12 and (dotted == (language == "de") or not dotted)
-    if not governed or not known or match[0] == "9/11":
-        return [Token("#", 0, start, end, match[0])]
-    return [Token("O", day, start, end, match[0]), Token("M", month, start, end, match[0])]
-
-
-def _short(match: re.Match[str], before: str) -> list[Token]:
-    """Returns the tokens of "'22" after a time or a preposition, "FY2023", "Q3", "H1"."""
-    kind, found, start, end = match.lastgroup, match[0], match.start(), match.end()
-    if kind == "fiscal":
-        return [Token("U", "year", start, end, found), Token("Y", 2000 + int(found[-2:]), start, end, found)]
-    if kind == "short":
-        figure = int(found[1:])
-        named = before and before in "MSHQioaBfs"  # "July '22", "in '08", unlike "the '22 engine"
-        return [Token("Y", 2000 + figure if figure < 69 else 1900 + figure, start, end, found)] if named else []
-    half = found[0] in "Hh"
-    if half and found[1] in "34":
-        return [Token("#", 0, start, end, found)]
-    return [Token("G" if half else "Q", int(found[1]), start, end, found)]
-
-
-def _figure(match: re.Match[str], before: str, language: str) -> list[Token]:
-    """Returns the token of a figure or a mark after a token with the code ``before``."""
-    found, start, end = match[0], match.start(), match.end()
-    kind = _KINDS.get(match.lastgroup or "", match.lastgroup)
-    if kind in ("date", "years", "clock"):
-        code = "D" if kind == "date" else "J" if kind == "years" else "C"
-        return [Token(code, _clock(found.lower()) if code == "C" else found, start, end, found)]
-    if kind in ("day_month", "month_day"):
-        return _day_and_month(match, before, language)
-    if kind == "decade":
-        return [_decade(match)]
-    if kind in ("short", "fiscal", "quarter"):
-        return _short(match, before)
-    if kind == "ordinal":
-        return [Token("O", int(re.sub(r"\D", "", found)), start, end, found)]
-    if kind == "number":
-        figure = int(found)
-        return [Token("Y" if len(found) == 4 and 1000 <= figure < 3000 else "N", figure, start, end, found)]
-    if kind == "mark":
-        code = "." if found in '.?!;:¿¡"”)' else "," if found == "," else "u" if found in "-–—" else "#"
-        return [Token(code, 0, start, end, found)]
-    return [Token("#", 0, start, end, found)]
-
-
-@lru_cache(maxsize=1)
-def _chinese_pattern() -> re.Pattern[str]:
-    single, _ = words("zh")
-    phrases = "|".join(sorted(map(re.escape, single), key=lambda word: -len(word)))
-    number = r"\d{1,4}|[一二两三四五六七八九]?十[一二三四五六七八九]?|[一二两三四五六七八九]"
-    return re.compile(
-        r"(?P<date>\d{4}-\d\d?-\d\d?)"
-        r"|(?P<decade>\d{4}|\d0|[二三四五六七八九]十)年代"
-        r"|(?P<clock>(?:\d{1,2}|十[一二]?|[二两三四五六七八九]|(?<=午)一)点(?:半|(?:\d{1,2}|[一二三四五]?十[一二三四五六七八九]?)分)?)"
-        r"|(?P<year>\d{4})年|(?P<month>\d{1,2}|十[一二]?|[一二三四五六七八九])月(?:份)?|(?P<day>\d{1,2}|(?<=月)[一二三]?十?[一二三四五六七八九]?)[日号]"
-        rf"|(?P<phrase>{phrases})|第(?P<ordinal>\d{{1,2}}|[一二三四五六七八九十])|(?P<number>{number})|(?P<mark>[,，。.?？!！;；])|(?P<other>\w+?|[^\w\s])"
-    )
-
-
-def _numeral(text: str) -> int:
-    if text.isdigit():
-        return int(text)
-    if "十" in text:
-        tens, _, ones = text.partition("十")
-        return 10 * _DIGITS.get(tens, 1) + _DIGITS.get(ones, 0)
-    return _DIGITS[text]
-
-
-def _chinese(text: str, begin: int, finish: int) -> list[Token]:
-    single, _ = words("zh")
-    tokens: list[Token] = []
-    codes = {"year": "Y", "month": "M", "day": "O", "ordinal": "O", "number": "N"}
-    for match in _chinese_pattern().finditer(text, begin, finish):
-        kind, start, end = match.lastgroup or "other", match.start(), match.end()
-        if kind == "phrase":
-            tokens.extend(Token(code, value, start, end, match[0]) for code, value in single[match[0]])
-        elif kind in codes:
-            tokens.append(Token(codes[kind], _numeral(match[kind]), start, end, match[0]))
-        elif kind == "date":
-            tokens.append(Token("D", match[0], start, end, match[0]))
-        elif kind == "decade":
-            figure = _numeral(match[kind])
-            tokens.append(Token("K", figure if figure > 99 else 1900 + figure, start, end, match[0]))
-        elif kind == "clock":
-            hour, _, minute = match[0].removesuffix("分").partition("点")
-            figure = 30 if minute == "半" else _numeral(minute) if minute else 0
-            clock = f"{_numeral(hour)}:{figure:02}" if minute else f"{_numeral(hour)}h"
-            tokens.append(Token("C", clock, start, end, clock))
-        else:
-            code = "x" if kind == "other" else "," if match[0] in ",，" else "."
-            tokens.append(Token(code, 0, start, end, match[0]))
     return tokens

@@ -1,0 +1,108 @@
+"""Tokens of figures and marks: dates, times of day, decades, ordinals, numbers."""
+
+from __future__ import annotations
+
+import re
+
+from pam_retriever.timewords.lexicon import Token
+
+_NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+HOURS = "|".join(_NUMBERS)
+FIGURES = (  # these begin with a figure or with its apostrophe
+    r"(?P<date>(?<![\w.,/#$€£-])(?:"
+    r"\d{4}-\d\d?-\d\d?(?:[T ]\d\d?:\d\d(?::\d\d)?(?:\.\d{1,9})?(?: ?Z\b|[+-]\d\d:?\d\d| [A-Z]{3,4}\b)?)?"
+    r"|\d{1,2}-(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*-(?:\d{4}|\d\d)"
+    r"|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)|\d{1,2}-\d{1,2}-(?:19|20)\d\d|\d{1,2}\.\d{1,2}\.\d{4}|\d{4}[/.]\d\d?[/.]\d\d?|(?:0[1-9]|1[0-2])/(?:19|20)\d\d"
+    r"|(?:19|20)\d\d-(?:0[1-9]|1[0-2])|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))(?![\w/:]|[.,-]\d))"
+    r"|(?P<day_month>(?<![\w.])\d{1,2}\.\d{1,2}\.(?=[\s?!,;)]|$))"
+    r"|(?P<month_day>(?<![\w./])\d{1,2}/\d{1,2}(?![\w/.%]| of\b| de\b))"
+    r"|(?P<years>(?<![\w./])(?:19|20)\d\d/(?:\d\d|(?:19|20)\d\d)(?![\w/.]))"
+    r"|(?P<clock>(?<![\w.:])(?:\d{1,2}:\d\d(?::\d\d)?(?: ?(?:[ap]\.?m\b\.?|Uhr\b))?"
+    r"|\d{1,2} ?[ap]\.?m\b\.?|\d{1,2}h\d\d|\d{1,2} Uhr|\d{1,2} o['’]clock)(?![\w:])|(?<=à )\d{1,2} ?h(?:eures?)?\b)"
+    r"|(?P<decade>(?<!\w)(?:(?:1[0-9]|20)\d0s|['’]\d0s|(?<![\w'’])[2-9]0s)(?!\w)"
+    r"|(?<!\w)(?:19|20)?[2-9]0er(?:n\b|[- ]Jahren?\b))"
+    r"|(?P<short>(?<!\w)['’]\d\d(?!\w))"
+    r"|(?P<ordinal>(?<![\w.])(?:\d{1,2}(?:st|nd|rd|th)|1er|1º)\b|(?<![\w.,])\d{1,2}\.(?= (?:[A-ZÄ]|und |bis )))"
+    r"|(?P<number>(?<![\w.,:/$€£#+])(?:(?:19|20)\d\d(?=[QH][1-4]\b)|\d{1,4}(?![\w:/%€]|[.,]\d)|\d{1,2}(?=,(?:19|20)\d\d\b))|(?<=\d,)(?:19|20)\d\d(?![\w.,]))"
+)
+_KINDS = {"spoken": "clock", "tens": "decade"}
+DECADES = ["twenties", "thirties", "forties", "fifties", "sixties", "seventies", "eighties", "nineties"]
+
+
+def _decade(match: re.Match[str]) -> Token:
+    """Returns the token of "1990s", "the '80s", "eighties", or German "80er Jahre"."""
+    found, start, end = match[0], match.start(), match.end()
+    lowered = found.lower()
+    if lowered in DECADES:
+        return Token("K", 1920 + 10 * DECADES.index(lowered), start, end, found, weak=True)
+    figure = int(re.sub(r"\D", "", lowered))
+    short = figure < 100
+    return Token("K", 1900 + figure if short else figure, start, end, found, weak=short)
+
+
+def _clock(text: str) -> str:
+    """Returns "half past nine" and "ten o'clock" in figures; other times of day as they are."""
+    if text.startswith("a la") or "heure" in text:
+        return f"{re.sub(r'[^0-9]', '', text)}h"  # "a las 8", "à 8 heures"
+    parts = text.replace("’", "'").removeprefix("a ").split()
+    hour = parts[-2] if parts[-1] == "o'clock" else parts[-1]
+    figure = _NUMBERS.index(hour) + 1 if hour in _NUMBERS else int(hour) if hour.isdigit() else 0
+    if parts[-1] == "o'clock":
+        return f"{figure}h"
+    if len(parts) < 3:
+        return text
+    minutes = {"half": 30, "quarter": 15, "ten": 10, "twenty": 20}[parts[0]]
+    return f"{figure}:{minutes}" if parts[1] == "past" else f"{(figure - 1) or 12}:{60 - minutes}"
+
+
+def _day_and_month(match: re.Match[str], before: str, language: str) -> list[Token]:
+    """Returns the tokens of German "24.12." and of "3/14" (in English the month first) after a preposition."""
+    start, end = match.span()
+    dotted = match.lastgroup == "day_month"
+    day, month = (int(part) for part in re.findall(r"\d+", match[0]))
+    if not dotted and (not day > 12 >= month if language == "en" else month > 12 >= day):
+        day, month = month, day
+    governed = bool(before) and before in ("nsBaqfuh&r" if dotted else "nsBaq" if language == "en" else "tsBaq")
+    known = 1 <= day <= 31 and 1 <= month <= 12 and (dotted == (language == "de") or not dotted)
+    if not governed or not known or match[0] == "9/11":
+        return [Token("#", 0, start, end, match[0])]
+    return [Token("O", day, start, end, match[0]), Token("M", month, start, end, match[0])]
+
+
+def _short(match: re.Match[str], before: str) -> list[Token]:
+    """Returns the tokens of "'22" after a time or a preposition, "FY2023", "Q3", "H1"."""
+    kind, found, start, end = match.lastgroup, match[0], match.start(), match.end()
+    if kind == "fiscal":
+        return [Token("U", "year", start, end, found), Token("Y", 2000 + int(found[-2:]), start, end, found)]
+    if kind == "short":
+        figure = int(found[1:])
+        named = before and before in "MSHQioaBfs"  # "July '22", "in '08", unlike "the '22 engine"
+        return [Token("Y", 2000 + figure if figure < 69 else 1900 + figure, start, end, found)] if named else []
+    half = found[0] in "Hh"
+    if half and found[1] in "34":
+        return [Token("#", 0, start, end, found)]
+    return [Token("G" if half else "Q", int(found[1]), start, end, found)]
+
+
+def figure(match: re.Match[str], before: str, language: str) -> list[Token]:
+    """Returns the token of a figure or a mark after a token with the code ``before``."""
+    found, start, end = match[0], match.start(), match.end()
+    kind = _KINDS.get(match.lastgroup or "", match.lastgroup)
+    if kind in ("date", "years", "clock"):
+        code = "D" if kind == "date" else "J" if kind == "years" else "C"
+        return [Token(code, _clock(found.lower()) if code == "C" else found, start, end, found)]
+    if kind in ("day_month", "month_day"):
+        return _day_and_month(match, before, language)
+    if kind == "decade":
+        return [_decade(match)]
+    if kind in ("short", "fiscal", "quarter"):
+        return _short(match, before)
+    if kind == "ordinal":
+        return [Token("O", int(re.sub(r"\D", "", found)), start, end, found)]
+    if kind == "number":
+        figure = int(found)
+        return [Token("Y" if len(found) == 4 and 1000 <= figure < 3000 else "N", figure, start, end, found)]
+    if kind == "mark":
+        code = "." if found in '.?!;:¿¡"”)' else "," if found == "," else "u" if found in "-–—" else "#"
+        return [Token(code, 0, start, end, found)]
+    return [Token("#", 0, start, end, found)]
