@@ -8,6 +8,7 @@ from functools import lru_cache
 from pam_retriever.timewords.lexicon import Token, words
 
 _DIGITS = {"一": 1, "二": 2, "两": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9}
+_NAMES = re.compile("快乐|乐队|餐厅|咖啡|酒吧|书店|百货|头条")
 
 
 @lru_cache(maxsize=1)
@@ -40,10 +41,14 @@ def chinese_tokens(text: str, begin: int, finish: int) -> list[Token]:
     codes = {"year": "Y", "month": "M", "day": "O", "ordinal": "O", "number": "N"}
     for match in _pattern().finditer(text, begin, finish):
         kind, start, end = match.lastgroup or "other", match.start(), match.end()
-        if kind == "phrase":
+        if kind == "phrase" and _NAMES.match(text, end) is not None:
+            tokens.append(Token("x", 0, start, end, match[0]))  # "星期天乐队", "元旦快乐"
+        elif kind == "phrase":
             tokens.extend(Token(code, value, start, end, match[0]) for code, value in single[match[0]])
         elif kind in codes:
-            tokens.append(Token(codes[kind], _numeral(match[kind]), start, end, match[0]))
+            figure = _numeral(match[kind])
+            first_year = kind == "number" and 1900 <= figure < 2100 and text[end : end + 1] in ("到", "至")
+            tokens.append(Token("Y" if first_year else codes[kind], figure, start, end, match[0]))
         elif kind == "date":
             tokens.append(Token("D", match[0], start, end, match[0]))
         elif kind == "decade":

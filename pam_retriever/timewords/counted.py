@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -39,7 +40,9 @@ def relative_unit(match: Match) -> Atom | None:
         return None
     if rolling and unit != "weekend":
         return match.fixed((midnight(moved(now, unit, -1)), midnight(now) + DAY), "range")
-    step = -1 if match.has("V") else -match.number("L") if match.has("L") else 1 if match.has("X") else 0
+    step = (
+        -1 if match.has("V") else -match.number("L") if match.has("L") else match.number("X") if match.has("X") else 0
+    )
     if unit == "day":
         return None
     if unit == "weekend":
@@ -67,6 +70,10 @@ def rolling_units(match: Match) -> Atom | None:
     if not match.has("t") and match.context.language == "en" and previous is not None and previous.code not in "isrT.,":
         return None  # "Does the film last 2 hours?"
     count = match.number("N") if match.has("N") else 5 if match.number("w") == 1 else 2
+    if (two := re.search(r"N([&u,]?)N", match.codes())) is not None:  # "the last two or three weeks"
+        if not two[1] and match.context.language != "zh":
+            return None
+        count = max(match.number("N"), match.number("N", 1))
     if unit == "half" or unit == "weekend":
         return None
     return _rolled(match, unit, count)
@@ -105,6 +112,15 @@ def ahead(match: Match) -> Atom | None:
     return _distant(match, 1)
 
 
+def between_ago(match: Match) -> Atom | None:
+    """Reads "two or three weeks ago", "3-4 days ago"."""
+    unit, now, linked = match.word("U"), match.context.now, re.search(r"N[&u,]N", match.codes())
+    if (match.has("B") and match.context.language != "de") or (linked is None and match.context.language != "zh"):
+        return None
+    far, near = (unit_at(unit, moved(now, unit, -match.number("N", nth))) for nth in (1, 0))
+    return match.fixed((min(far[0], near[0]), max(far[1], near[1])), unit) if unit != "half" else None
+
+
 def _distant(match: Match, sign: int) -> Atom | None:
     unit, now = match.word("U"), match.context.now
     if unit == "half" or (match.has("t") and match.number("t") == 2):
@@ -112,7 +128,7 @@ def _distant(match: Match, sign: int) -> Atom | None:
     if match.has("w") and match.number("w") == 1:
         near, far = (unit_at(unit, moved(now, unit, sign * count)) for count in (2, 5))
         return match.fixed((min(near[0], far[0]), max(near[1], far[1])), unit)
-    count = match.number("N") if match.has("N") else 2 if match.has("w") else 1
+    count = 2 if match.has("w") else match.number("N", -1) if match.has("N") else 1  # "une demi-heure" has two numbers
     return match.fixed(unit_at(unit, moved(now, unit, sign * count)), unit)
 
 
@@ -121,7 +137,7 @@ def half_more_ago(match: Match) -> Atom | None:
     unit, half = match.word("U"), match.word("U", 1)
     if unit == "half":
         unit, half = half, unit
-    finer = {"year": "month", "month": "week", "week": "day"}.get(unit)
+    finer = {"year": "month", "month": "week", "week": "day", "hour": "minute"}.get(unit)
     if half != "half" or finer is None:
         return None
     count = (match.number("N") if match.has("N") else 1) + 0.5
@@ -162,7 +178,9 @@ def units_from_day(match: Match) -> Atom | None:
 
 def this_day_then(match: Match) -> Atom | None:
     """Reads "this time last year", give or take three days, and "on this day last year", "on this day in 2022"."""
-    today, around = midnight(match.context.now), match.number("c")
+    if match.has("R") and (match.context.language != "zh" or match.number("R") != 0):
+        return None  # "去年的今天"
+    today, around = midnight(match.context.now), match.number("c") if match.has("c") else 0
     if match.has("Y"):
         found = day_in(match.number("Y"), today.month, today.day)
         return match.fixed(found and (found[0] - around * DAY, found[1] + around * DAY), "day")
@@ -191,6 +209,26 @@ def part_of_day(match: Match) -> Atom | None:
     return match.fixed(span, kind)
 
 
+def time_of_today(match: Match) -> Atom | None:
+    """Reads "since noon", and in a question about what was "at 3 pm": a time of today, else of yesterday."""
+    previous = match.tokens[match.first - 1] if match.first else None
+    since = match.codes().lstrip("t") == "C" and previous is not None and previous.code == "s"
+    language, front = match.context.language, match.codes()[0]
+    bare = front in "tC" and not match.has("u") and not match.token("C").text.lower().startswith("a la")
+    if not since and (not match.context.past or bare or (front == "u" and language != "fr")):
+        return None
+    behind = "".join(token.code for token in match.tokens[match.last + 1 : match.last + 4]).replace("t", "")
+    if re.match("[,no]?[WDMNORPLT]", behind):
+        return None  # "at 14:05 on 2 March", a time of another rule
+    today = midnight(match.context.now)
+    span, kind = timed(match, (today, today + DAY), "day")
+    if span is None or kind in ("day", "part of day"):
+        return None
+    if span[0] > match.context.now and not match.context.future:
+        span = span[0] - DAY, span[1] - DAY
+    return match.fixed(span, kind)
+
+
 def weekday(match: Match) -> Atom | None:
     """Reads "on Monday", "last Friday", "Tuesday of last week", "Monday evening"."""
     number, today = match.number("W"), midnight(match.context.now)
@@ -198,10 +236,10 @@ def weekday(match: Match) -> Atom | None:
     if behind[:1] == ["o"] and behind[1:] in (["M"], ["D"]):
         return None  # another rule reads "the last Friday of May"
     governed = any(match.has(code) for code in "LXTVn")
-    if match.token("W").weak or _is_title(match):
+    if match.token("W").weak or _is_title(match) or _is_person(match):
         return None
     short = len(match.token("W").text.rstrip(".")) <= 4 and match.context.language == "en"
-    if not governed and not match.has("P") and not match.has("C") and not _stands_alone(match, short):
+    if not governed and not any(match.has(code) for code in "PCN") and not _stands_alone(match, short):
         return None
     ahead = (number - today.weekday()) % 7
     if match.has("U"):
@@ -239,6 +277,13 @@ def _is_title(match: Match) -> bool:
     return match.context.language == "en" and match.token("P").text[0].isupper()
 
 
+def _is_person(match: Match) -> bool:
+    """Whether a French or Spanish weekday with a capital follows a name: "Robinson et Vendredi"."""
+    front = match.tokens[max(0, match.first - 2) : match.first]
+    named = [token.code for token in front[1:]] == ["&"] and front[0].code in "xZ" and front[0].text[0].isupper()
+    return named and match.context.language in ("fr", "es") and match.token("W").text[0].isupper()
+
+
 def _stands_alone(match: Match, short: bool) -> bool:
     """Whether a weekday without a preposition is a time: at the end of a clause, not after a name."""
     previous = match.tokens[match.first - 1] if match.first else None
@@ -247,6 +292,9 @@ def _stands_alone(match: Match, short: bool) -> bool:
         return True
     if previous is None:
         return following is not None and following.code == ","
+    behind = match.next(2)
+    if previous.code in "xo" and following is not None and following.code == "u" and behind and behind.code == "W":
+        return True  # "Mon through Wed", "de lunes a viernes"
     if previous.code in "bfu&sBaqgir,":
         return following is None or following.code != "Z"
     return not short and previous.code == "x" and (following is None or following.code in ".,&u")

@@ -15,6 +15,7 @@ from pam_retriever.timewords.periods import (
     season_of,
     third,
     unit_at,
+    weekend,
 )
 
 
@@ -54,6 +55,10 @@ def month(match: Match) -> Atom | None:
         return None
     if previous is not None and previous.code == "N":
         return None  # "31 February": an invalid day
+    following = match.next()
+    beside = "".join(token.code for token in (previous, following) if token is not None)
+    if beside == "tZ" and named.text.lower() in NAMES:
+        return None  # "the April O'Neil costume"
     if year is None:
         if previous is not None and previous.code == "r" and named.text.lower() in NAMES and not match.context.future:
             return None  # "for June" may mean a person
@@ -128,7 +133,9 @@ def year(match: Match) -> Atom | None:
 
 def two_years(match: Match) -> Atom | None:
     """Reads "the school year 2021/22", "the 2021-22 season": from July to June."""
-    first, last = match.word("J").split("/") if match.has("J") else (match.token("Y").text, match.token("N").text)
+    first, last = (
+        match.word("J").split("/") if match.has("J") else (match.token("Y").text, match.tokens[match.last].text)
+    )
     if len(last) not in (2, 4) or int(last) not in (int(first) + 1, (int(first) + 1) % 100):
         return None
     return match.fixed((datetime(int(first), 7, 1), datetime(int(first) + 1, 7, 1)), "year")
@@ -142,6 +149,9 @@ def decade(match: Match) -> Atom | None:
         return None
     if token.weak and previous is not None and previous.code == "Z":
         return None
+    following = match.next()
+    if match.context.language == "es" and following is not None and following.code == "U":
+        return None  # "en los noventa minutos"
     return match.fixed(unit_at("decade", datetime(match.number("K"), 1, 1)), "decade")
 
 
@@ -175,13 +185,17 @@ def figures(match: Match) -> Atom | None:
 
 
 def season(match: Match) -> Atom | None:
-    """Reads "summer 2022", "last winter", "in the spring"."""
+    """Reads "summer 2022", "last winter", "in the spring", "winter 2022/23"."""
     number = match.number("S")
+    if match.has("J") or match.has("u"):
+        years = two_years(match)
+        begin = years and years.resolve(match.context.now, False)
+        return begin and match.fixed(season_of(begin[0].year, number), "season")
     following = match.next()
     units = {token.value for token in match.tokens[match.first : match.last + 1] if token.code == "U"}
     if not units <= {"month", "year"}:
         return None  # "last week in the spring"
-    if any(match.has(code) for code in "LXT") and "year" not in units:
+    if any(match.has(code) for code in "LXTV") and "year" not in units:
         return counted(match, lambda y: season_of(y, number), "season")
     previous = match.tokens[match.first - 1] if match.first else None
     if previous is not None and previous.code == "q" and not match.has("t"):
@@ -229,9 +243,45 @@ def holiday(match: Match) -> Atom | None:
     if named and following is not None and following.code == "o":
         return None  # "l'ascension du Mont Blanc"
     kept = previous is not None and previous.text.lower().startswith(("spen", "celebrat"))  # "spend New Year"
-    on = match.context.language == "es" and match.has("t") and match.token("t").text.lower() == "el"
+    article = match.token("t").text.lower() if match.has("t") else ""
+    on = (match.context.language, article) == ("es", "el") or (article == "le" and " " in match.token("H").text)
     certain = kept or on or match.context.language == "zh" or name.endswith(" eve")
     return in_year(match, of, kind, weak=not certain)
+
+
+def week_of_holiday(match: Match) -> Atom | None:
+    """Reads "Labor Day weekend", the weekend beside the holiday together with it, and "Thanksgiving week"."""
+    name, unit = match.word("H"), match.word("U")
+    if unit not in ("week", "weekend"):
+        return None
+
+    def of(year: int) -> Span | None:
+        span = HOLIDAYS[name](year)
+        if span is None or unit == "week":
+            return span and unit_at("week", span[0])
+        start, end = weekend(span[0], -1 if span[0].weekday() < 2 else 0)
+        return min(start, span[0]), max(end, span[1])
+
+    if any(match.has(code) for code in "LXT") and len(re.findall("U", match.codes())) == 1:
+        return counted(match, of, unit)
+    return in_year(match, of, unit) if match.has("Y") or match.codes().count("U") == 2 else match.yearly(of, unit)
+
+
+def beside_holiday(match: Match) -> Atom | None:
+    """Reads Chinese "圣诞节前两天" and "春节后一周"."""
+    name, unit, count = match.word("H"), match.word("U"), match.number("N")
+    if match.context.language != "zh" or unit not in ("day", "week", "month"):
+        return None
+
+    def of(year: int) -> Span | None:
+        span = HOLIDAYS[name](year)
+        if span is None:
+            return None
+        if unit == "day":
+            return unit_at("day", moved(span[0], "day", -count) if match.has("A") else moved(span[1], "day", count - 1))
+        return (moved(span[0], unit, -count), span[0]) if match.has("A") else (span[1], moved(span[1], unit, count))
+
+    return match.yearly(of, unit)
 
 
 def phase(match: Match) -> Atom | None:

@@ -1,4 +1,4 @@
-"""Holidays by the names that ``lexicon`` gives them: each is a function of the year."""
+"""Holidays by the names that ``vocabulary`` gives them: each is a function of the year."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def _nth(month: int, weekday: int, nth: int, shift: int = 0) -> Feast:
 
 
 def _public(country: str, name: str, shift: int = 0) -> Feast:
-    """Returns a holiday of a calendar that is not ours, as a country keeps it; or the day before it."""
+    """Returns a holiday of a calendar that is not ours, as a country keeps it; or a day beside its first."""
 
     def of(year: int) -> Span | None:
         days = public_holiday(country, name, year)
         if not days:
             return None
-        return (days[0] + shift * DAY, days[0]) if shift else (days[0], days[-1] + DAY)
+        return (days[0] + shift * DAY, days[0] + (shift + 1) * DAY) if shift else (days[0], days[-1] + DAY)
 
     return of
 
@@ -65,12 +65,15 @@ HOLIDAYS: dict[str, Feast] = {
     "memorial day": _nth(5, 0, -1),
     "children's day": _fixed(6, 1),
     "father's day": _nth(6, 6, 3),
+    "may holidays": _fixed(5, 1, 5),
     "juneteenth": _fixed(6, 19),
     "st john's day": _fixed(6, 24),
     "july 4": _fixed(7, 4),
     "assumption": _fixed(8, 15),
     "labor day": _nth(9, 0, 1),
     "teachers' day": _fixed(9, 10),
+    "rentrée": _fixed(9, 1),
+    "golden week": _fixed(10, 1, 7),
     "october 1": _fixed(10, 1),
     "october 3": _fixed(10, 3),
     "columbus day": _nth(10, 0, 2),
@@ -82,6 +85,7 @@ HOLIDAYS: dict[str, Feast] = {
     "thanksgiving": _nth(11, 3, 4),
     "black friday": _nth(11, 3, 4, 1),
     "cyber monday": _nth(11, 3, 4, 4),
+    "december 12": _fixed(12, 12),
     "st nicholas": _fixed(12, 6),
     "boxing day": _fixed(12, 26),
     "carnival monday": _easter(-48),
@@ -99,6 +103,8 @@ HOLIDAYS: dict[str, Feast] = {
     "corpus christi": _easter(60),
     "chinese new year": _public("CN", "Spring Festival"),
     "chinese new year's eve": _public("CN", "Spring Festival", -1),
+    "lantern": _public("CN", "Spring Festival", 14),
+    "chung yeung": _public("HK", "Chung Yeung"),
     "qingming": _public("CN", "Tomb-Sweeping"),
     "dragon boat": _public("CN", "Dragon Boat"),
     "mid-autumn": _public("CN", "Mid-Autumn"),

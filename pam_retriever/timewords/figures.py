@@ -8,33 +8,42 @@ from pam_retriever.timewords.lexicon import Token
 
 _NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 HOURS = "|".join(_NUMBERS)
+_AFTER = "|".join(rf"(?<=\b{word} )" for word in ("à", "vers", "entre", "de", "et", "dès", "après", "avant", "depuis"))
+_GOVERNED = "|".join(rf"(?<=\b{word} )" for word in ("am", "vom", "zum", "dem", "den")) + r"|(?<=\d\. und )"
 FIGURES = (  # these begin with a figure or with its apostrophe
     r"(?P<date>(?<![\w.,/#$€£-])(?:"
     r"\d{4}-\d\d?-\d\d?(?:[T ]\d\d?:\d\d(?::\d\d)?(?:\.\d{1,9})?(?: ?Z\b|[+-]\d\d:?\d\d| [A-Z]{3,4}\b)?)?"
     r"|\d{1,2}-(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*-(?:\d{4}|\d\d)"
-    r"|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)|\d{1,2}-\d{1,2}-(?:19|20)\d\d|\d{1,2}\.\d{1,2}\.\d{4}|\d{4}[/.]\d\d?[/.]\d\d?|(?:0[1-9]|1[0-2])/(?:19|20)\d\d"
+    r"|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)|\d{1,2}-\d{1,2}-(?:19|20)\d\d|\d{1,2}\.\d{1,2}\.\d{4}|\d\d\.\d\d\.\d\d|\d{4}[/.]\d\d?[/.]\d\d?|(?:0[1-9]|1[0-2])/(?:19|20)\d\d"
     r"|(?:19|20)\d\d-(?:0[1-9]|1[0-2])|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))(?![\w/:]|[.,-]\d))"
     r"|(?P<day_month>(?<![\w.])\d{1,2}\.\d{1,2}\.(?=[\s?!,;)]|$))"
     r"|(?P<month_day>(?<![\w./])\d{1,2}/\d{1,2}(?![\w/.%]| of\b| de\b))"
     r"|(?P<years>(?<![\w./])(?:19|20)\d\d/(?:\d\d|(?:19|20)\d\d)(?![\w/.]))"
     r"|(?P<clock>(?<![\w.:])(?:\d{1,2}:\d\d(?::\d\d)?(?: ?(?:[ap]\.?m\b\.?|Uhr\b))?"
-    r"|\d{1,2} ?[ap]\.?m\b\.?|\d{1,2}h\d\d|\d{1,2} Uhr|\d{1,2} o['’]clock)(?![\w:])|(?<=à )\d{1,2} ?h(?:eures?)?\b)"
+    r"|\d{1,2} ?[ap]\.?m\b\.?|\d{1,2}h\d\d|\d{1,2} Uhr|\d{1,2} o['’]clock)(?![\w:])"
+    rf"|(?:{_AFTER})\d\d? ?h(?:eures?)?(?: ?\d\d)?\b)"
     r"|(?P<decade>(?<!\w)(?:(?:1[0-9]|20)\d0s|['’]\d0s|(?<![\w'’])[2-9]0s)(?!\w)"
     r"|(?<!\w)(?:19|20)?[2-9]0er(?:n\b|[- ]Jahren?\b))"
     r"|(?P<short>(?<!\w)['’]\d\d(?!\w))"
-    r"|(?P<ordinal>(?<![\w.])(?:\d{1,2}(?:st|nd|rd|th)|1er|1º)\b|(?<![\w.,])\d{1,2}\.(?= (?:[A-ZÄ]|und |bis )))"
+    r"|(?P<ordinal>(?<![\w.])(?:\d{1,2}(?:st|nd|rd|th)|1er|1º)\b|(?<![\w.,])\d{1,2}\.(?= (?:[A-ZÄ]|und |bis ))"
+    rf"|(?:{_GOVERNED})\d\d?\.(?!\d))"
     r"|(?P<number>(?<![\w.,:/$€£#+])(?:(?:19|20)\d\d(?=[QH][1-4]\b)|\d{1,4}(?![\w:/%€]|[.,]\d)|\d{1,2}(?=,(?:19|20)\d\d\b))|(?<=\d,)(?:19|20)\d\d(?![\w.,]))"
 )
+_SHORT_DOTTED = re.compile(r"\d\d\.\d\d\.\d\d")
+_UNITS = {"h": "hour", "hrs": "hour", "d": "day", "w": "week", "wk": "week", "wks": "week", "mo": "month", "y": "year"}
+_SHORT_UNIT = re.compile(rf"(\d{{1,3}})({'|'.join(_UNITS)})")
 _KINDS = {"spoken": "clock", "tens": "decade"}
+SPANISH_HOURS = ["una", "dos", "tres", "cuatro", "cinco", "seis", "siete", "ocho", "nueve", "diez", "once", "doce"]
 DECADES = ["twenties", "thirties", "forties", "fifties", "sixties", "seventies", "eighties", "nineties"]
+DECADES += ["zwanziger", "dreißiger", "vierziger", "fünfziger", "sechziger", "siebziger", "achtziger", "neunziger"]
 
 
 def _decade(match: re.Match[str]) -> Token:
     """Returns the token of "1990s", "the '80s", "eighties", or German "80er Jahre"."""
     found, start, end = match[0], match.start(), match.end()
     lowered = found.lower()
-    if lowered in DECADES:
-        return Token("K", 1920 + 10 * DECADES.index(lowered), start, end, found, weak=True)
+    if lowered.rstrip("n") in DECADES:
+        return Token("K", 1920 + 10 * (DECADES.index(lowered.rstrip("n")) % 8), start, end, found, weak=True)
     figure = int(re.sub(r"\D", "", lowered))
     short = figure < 100
     return Token("K", 1900 + figure if short else figure, start, end, found, weak=short)
@@ -42,8 +51,12 @@ def _decade(match: re.Match[str]) -> Token:
 
 def _clock(text: str) -> str:
     """Returns "half past nine" and "ten o'clock" in figures; other times of day as they are."""
-    if text.startswith("a la") or "heure" in text:
-        return f"{re.sub(r'[^0-9]', '', text)}h"  # "a las 8", "à 8 heures"
+    if text.startswith("a la") and text.split()[-1] in SPANISH_HOURS:
+        return f"{SPANISH_HOURS.index(text.split()[-1]) + 1}h"  # "a las tres"
+    if (french := re.fullmatch(r"(\d+) ?h(?:eures?)?(?: ?(\d\d))?", text)) is not None:
+        return f"{french[1]}:{french[2]}" if french[2] else f"{french[1]}h"
+    if text.startswith("a la"):
+        return f"{re.sub(r'[^0-9]', '', text)}h"  # "a las 8"
     parts = text.replace("’", "'").removeprefix("a ").split()
     hour = parts[-2] if parts[-1] == "o'clock" else parts[-1]
     figure = _NUMBERS.index(hour) + 1 if hour in _NUMBERS else int(hour) if hour.isdigit() else 0
@@ -62,7 +75,10 @@ def _day_and_month(match: re.Match[str], before: str, language: str) -> list[Tok
     day, month = (int(part) for part in re.findall(r"\d+", match[0]))
     if not dotted and (not day > 12 >= month if language == "en" else month > 12 >= day):
         day, month = month, day
-    governed = bool(before) and before in ("nsBaqfuh&r" if dotted else "nsBaq" if language == "en" else "tsBaq")
+    week = before == "Uo" and language == "en"  # "the week of 9/2"
+    before = before[-1:]
+    governors = "nsBaqfuh&r" if dotted else "nsBaq" if language == "en" else "tsBaq"
+    governed = week or (bool(before) and before in governors)
     known = 1 <= day <= 31 and 1 <= month <= 12 and (dotted == (language == "de") or not dotted)
     if not governed or not known or match[0] == "9/11":
         return [Token("#", 0, start, end, match[0])]
@@ -76,7 +92,7 @@ def _short(match: re.Match[str], before: str) -> list[Token]:
         return [Token("U", "year", start, end, found), Token("Y", 2000 + int(found[-2:]), start, end, found)]
     if kind == "short":
         figure = int(found[1:])
-        named = before and before in "MSHQioaBfs"  # "July '22", "in '08", unlike "the '22 engine"
+        named = before and before[-1] in "MSHQioaBfs"  # "July '22", "in '08", unlike "the '22 engine"
         return [Token("Y", 2000 + figure if figure < 69 else 1900 + figure, start, end, found)] if named else []
     half = found[0] in "Hh"
     if half and found[1] in "34":
@@ -84,10 +100,23 @@ def _short(match: re.Match[str], before: str) -> list[Token]:
     return [Token("G" if half else "Q", int(found[1]), start, end, found)]
 
 
+def _short_unit(match: re.Match[str], before: str) -> list[Token]:
+    """Returns the tokens of "24h" in "last 24h", of "2d" in "2d ago", and of "KW36"."""
+    found, (start, end) = match[0], match.span()
+    if len(found) < 3 and found.isdigit() and match.string[start - 2 : start].lower() == "kw":
+        return [Token("N", int(found), start, end, found)]
+    short = _SHORT_UNIT.fullmatch(found)
+    if short is None or not (before[-1:] in ("L", "V") or match.string[end : end + 4].lower() == " ago"):
+        return [Token("#", 0, start, end, found)]
+    return [Token("N", int(short[1]), start, end, found), Token("U", _UNITS[short[2]], start, end, found)]
+
+
 def figure(match: re.Match[str], before: str, language: str) -> list[Token]:
-    """Returns the token of a figure or a mark after a token with the code ``before``."""
+    """Returns the tokens of a figure or a mark after two tokens with the codes ``before``."""
     found, start, end = match[0], match.start(), match.end()
     kind = _KINDS.get(match.lastgroup or "", match.lastgroup)
+    if kind == "date" and language == "en" and _SHORT_DOTTED.fullmatch(found):
+        return [Token("#", 0, start, end, found)]  # a version
     if kind in ("date", "years", "clock"):
         code = "D" if kind == "date" else "J" if kind == "years" else "C"
         return [Token(code, _clock(found.lower()) if code == "C" else found, start, end, found)]
@@ -105,4 +134,4 @@ def figure(match: re.Match[str], before: str, language: str) -> list[Token]:
     if kind == "mark":
         code = "." if found in '.?!;:¿¡"”)' else "," if found == "," else "u" if found in "-–—" else "#"
         return [Token(code, 0, start, end, found)]
-    return [Token("#", 0, start, end, found)]
+    return _short_unit(match, before)

@@ -14,11 +14,12 @@ from pam_retriever.timewords import counted, dated, ordinal
 from pam_retriever.timewords.lexicon import Token
 from pam_retriever.timewords.match import HOURS, Atom, Context, Match
 
-_HOURS = rf"(?:{HOURS.pattern})(?![xU])"
-_AT = rf"(?:[aB]?[hgu]?t?C(?:[ofi]?t?P)?|[hi]t?P|{_HOURS})"
+_HOURS = rf"(?:(?:b[gh]?t?[NC]&|fh?t?[NC]u|[CN]u)t?C|(?:{HOURS.pattern})(?![xU]))"
+_AT = rf"(?:{_HOURS}|[aB]?[hgu]?t?C(?:[ofi]?t?P)?|[hi]t?P|[hg]t?N(?=[.,]|$))"
 _CLOCK = rf"(?:(?:{_HOURS}|[aB]?[hg]?C|PoC),?[no]?t?)"
 _REPEATED = re.compile("E[UWMSHP]")  # "each day" last week
 _YEAR = "(?:,?o?U?Y|o?t?[LXT]U|o?t?U[LX])"
+_TO = "[&u,]"  # between the two counts of "two or three weeks ago"
 _LEAD = "(?:[LXT]U|t?U[LX])[inhr,]?t?"  # "last year at" Christmas
 
 
@@ -34,6 +35,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         ),
         (rf"(?:C,?n?t?|Pot?)?(?:n?t?W,?t?)?M#?t?[NO](?:[,#]?Y|o?[LXT]U)?(?:,?{_AT})?", "M", dated.day_and_month),
         (rf"Y?,?M,?[NO]PC?|Y,?M,?[NO](?:,?{_AT})?", "M", dated.day_and_month),
+        (r"[NO](?=(?:[&,]t?[NO])*&t?[NO]o?M)|(?:(?<=M[NO]&)|(?<=M[NO]&t))[NO]", "", ordinal.day_of_list),
         (r"[NO]ut?[NO]o?M(?:,?o?Y|o?[LXT]U)?|[NO]o?ut?[NO]o?M", "M", dated.days_and_month),
         (
             r"(?:[fo]t?[NO][uh]|bt?[NO]&)t?[NO]o?M(?:,?o?Y|o?[LXT]U)?|YMOuO|(?:M[NO]u|bM[NO]&)t?[NO](?:,?Y|o?[LXT]U)?",
@@ -41,7 +43,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
             dated.days_and_month,
         ),
         (rf"{_LEAD}M|M#Y|M{_YEAR}?|YM", "M", dated.month),
-        (r"[LXTV]M|MLo?(?!U)", "M", dated.counted_month),
+        (r"T?[LXTV]M|MLo?(?!U)", "M", dated.counted_month),
         (r"t?U?Y|t?UoY", "Y", dated.year),
         (r"t?U?J", "J", dated.two_years),
         (r"t?U?YuN(?!M)", "Y", dated.two_years),
@@ -49,40 +51,55 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (r"t?UN", "U", dated.decade_of_years),
         (r"UN(?:,?o?Y)?|Y,?UN", "U", ordinal.numbered_week),
         (r"t?OU", "U", ordinal.numbered_century),
+        (rf"OU{_YEAR}?", "U", ordinal.numbered_week),
         (r"t?T?[LXTV]t?U|t?TVU|t?U[LXT]|t?UL", "U", counted.relative_unit),
         (r"TN[LV]U|t?[LXTV]t?wo?U|t?[LXTV]t?w?NU|[tTo]?N[LV]U|t?NU[LX]|t?[NN]?[LXV]NU", "U", counted.rolling_units),
+        (rf"t?[LXV]N{_TO}?NU|[tTo]?N{_TO}N[LV]U", "U", counted.rolling_units),
         (r"(?:[hnir]t?)?U", "U", counted.plain_weekend),
         (r"[Nt]UA(?:nW|[WR])|[Nt]Uf[WR]|RB[Nt]U", "U", counted.units_from_day),
-        (r"[Nw]o?dA", "d", counted.days_ago),
-        (r"c(?:[LX]U|[Nt]UA|iY)", "c", counted.this_day_then),
+        (r"[Nw]o?dA|ANd", "d", counted.days_ago),
+        (r"c(?:[LX]U|[Nt]UA|iY)|[LX]U[hgiuo]?t?c|U[LX][hiu]?t?c", "c", counted.this_day_then),
         (r"tU&tUA|N&tUUA|A[Nt]U&U|NUUA", "U", counted.half_more_ago),
-        (r"[Nt]UA|t?wo?UA|A[Ntw]U|B(?:w?[Nt]|tN)U", "U", counted.ago),
+        (r"[LX]Uo?R", "R", counted.this_day_then),
+        (rf"N{_TO}?NUA|AN{_TO}NU|BN{_TO}NU", "U", counted.between_ago),
+        (r"[Nt]UA|t?wo?UA|AN?[Ntw]o?U|B(?:w?[Nt]|tN|t?wo?)U", "U", counted.ago),
         (r"[Nt]UF|iF?[Ntw]U|F[Ntw]U|wUF", "U", counted.ahead),
         (rf"{_CLOCK}?R(?:i?t?P)?(?:,?{_AT})?|Pn?R", "R", counted.day_from_today),
         (rf"{_CLOCK}?t?[LT]P(?:,?{_AT})?|t?P[LX]", "P", counted.part_of_day),
+        (r"(?:bt?[NC]&|ft?[NC]u|[CN]u)t?C|[aBghuP]?t?C", "C", counted.time_of_today),
         (
-            rf"[LXT]UW(?:i?t?P)?C?|n?Wo?t?[LXT]U|n?t?W[LX]P?|{_CLOCK}[LXTV]?W|Pon?t?W|n?t?T?[LXTV]?W(?:i?t?P)?(?:,?{_AT})?",
+            rf"[LXT]UW(?:i?t?P)?C?|n?t?Wo?t?(?:[LXT]U|U[LX])|n?t?W[LX]P?|{_CLOCK}[LXTV]?W|Pon?t?W|n?t?T?[LXTV]?W(?:i?t?P)?(?:,?{_AT})?",
             "W",
             counted.weekday,
         ),
-        (rf"t?[LXT]t?SU?|{_LEAD}S|t?S[LX](?!U)|t?SU?{_YEAR}?|YS|t?Uo?SU?{_YEAR}?", "S", dated.season),
+        (r"t?W,?t?[NO](?=[.,&]|$)", "W", ordinal.weekday_and_day),
+        (r"t?So?(?:J|Yu[YN])", "S", dated.season),
+        (rf"t?T?[LXTV]t?SU?|{_LEAD}S|t?S[LX](?!U)|t?SU?{_YEAR}?|YS|t?Uo?SU?{_YEAR}?", "S", dated.season),
         (rf"t?Q{_YEAR}?|U?Yu?Q|{_LEAD}Q", "Q", dated.quarter),
         (rf"G{_YEAR}?|U?Yu?G|[LXT]UG", "G", dated.half_year),
+        (rf"t?[LXT]?HU{_YEAR}?", "H", dated.week_of_holiday),
+        (r"H[AF]NU", "H", dated.beside_holiday),
         (rf"H[LX](?!U)|(?:t?[LXT]?H(?:iY|{_YEAR})?|YH|{_LEAD}H)(?:P|,?{_AT})?", "H", dated.holiday),
         (
             r"h?t?v(?:uo?|[fo]Uo)M(?:o?,?Y)?|h?t?v[oi]?t?(?:K|M(?:o?,?Y|o?[LXT]U)?|Y|[LXT]U|U[LX]|[LXT]?S(?:o?Y)?)|vu?Y|Y?Mv"
-            r"|t?v[oi]?t?U|[LXT]Uv|Yv|(?:[LXT]U|Y)TUv",
+            r"|t?v[oi]?t?U|[LXT]Uv|[YK]v|(?:[LXT]U|Y)TUv",
             "v",
             dated.phase,
         ),
         (rf"h?t?v[oi]?t?Q{_YEAR}?", "Q", dated.phase_of_quarter),
-        (r"t?(?:[OL](?:N|wo?)?[UW]o|O(?:N|wo?)?[UW]i)t?M(?:,?o?Y|o?[LXT]U)?", "M", ordinal.nth_in_month),
+        (
+            r"n?t?(?:[OL](?:N|wo?)?[UW]o|O(?:N|wo?)?[UW]i|(?<=[nt])L(?:N|wo?)?[UW]i)t?M(?:,?o?Y|o?[LXT]U)?",
+            "M",
+            ordinal.nth_in_month,
+        ),
         (rf"t?OU(?:{_YEAR}|ot?U)?|t?[OL](?:N|w)?U(?:oY|ot?[LXT]?U|oU[LX])", "U", ordinal.nth_in_year),
-        (r"t?[OL](?:N|wo?)?[UW]o(?:t?[LXT]U|t?U[LX]|t?U)|[LXT]Uo?O[UW]", "U", ordinal.nth_in_month),
-        (rf"Y?M{_YEAR}?o?O[UW]", "M", ordinal.nth_in_month),
+        (r"t?[OL](?:N|wo?)?[UW]o(?:t?[LXT]U|t?U[LX]|t?U)|[LXT]Uo?ON?[UW]", "U", ordinal.nth_in_month),
+        (rf"Y?M{_YEAR}?o?ON?[UW]", "M", ordinal.nth_in_month),
         (r"et?TU|eR", "e", counted.earlier_or_later),
         (r"n?t?[NO]o(?:t?[LXT]U|t?U[LX]|t?U)", "U", ordinal.day_of_that_month),
-        (r"Pot?O|(?:n(?:W,?)?|(?<=[saqBu])|(?<=Uo))tO|[fb]tO[u&]t?O", "O", ordinal.day_of_month),
+        (r"Pot?O|(?:n(?:W,?)?|(?<=[saqBu])|(?<=Uo))tO|[fb]t?O[u&]h?t?O", "O", ordinal.day_of_month),
+        (r"t?O", "O", ordinal.day_of_month),
+        (r"(?:t|tU|(?<=f)|(?<=Uo))NP?(?=[.,&]|$)|[fo]t?N[uh]t?N(?=[.,&]|$)", "N", ordinal.day_without_ordinal),
     )
 )
 

@@ -27,8 +27,9 @@ class Token(NamedTuple):
 _TELLING = {
     "en": "the what who did were is in on and of to i we you she he it they where which when how for with my",
     "de": "der die das wer ist war haben wir und im am ich nicht wann wo wie den dem ein eine mit hat sie",
-    "fr": "le la les qui que qu est nous et en des du dans je pas quand il elle une un avons ont au été on fait ce",
-    "es": "el la los qué quién que y en del por para con no una un fue pasó hace está cuándo es su yo lo",
+    "fr": "le la les qui que qu est nous et en des du dans je pas quand il elle une un avons ont au été on fait ce"
+    " avant après quart environ peu",
+    "es": "el la los qué quién que y en del por para con no una un fue pasó hace está cuándo es su yo lo antes después",
 }
 TELLING = {language: frozenset(words.split()) for language, words in _TELLING.items()}
 # words that show that a sentence is about the future
@@ -43,6 +44,14 @@ FUTURE = {
 }
 # with these words before it, "plan" or "going to" is about the past, as it was then
 PAST = {"en": r"\b(did|was|were|had)\b"}
+# words that show that a question is about what was: "at 3 pm" in it is a time of today or yesterday
+PERFECT = {
+    "en": r"\b(did|was|were|had|\w{2,}ed|said|told|came|went|wrote|sent|got|made|saw|met|rang)\b",
+    "de": r"\b(habe|hast|hat|haben|hatten?|war|waren|wurden?)\b",
+    "fr": r"\b(ai|as|avons|avez|ont|était|étaient|étais)\b|\ba-t-|\bs'est\b|\bqui a\b",
+    "es": r"\b(dije|dijo|hice|hizo|hicimos|fue|fui|vino|tuve|estuve|\w{2,}[éó])(?!\w)",
+    "zh": "了",
+}
 # words that are also common words: a month or weekday only with a capital, or in a text without capitals
 HOMONYMS = frozenset(
     [
@@ -76,8 +85,12 @@ DEPENDING: dict[str, tuple[str, bool, Entry | None]] = {
     "morgen": ("R", True, (("P", "morning"),)),  # "heute Morgen"
     "mañana": ("Tt", True, (("P", "morning"),)),  # "esta mañana"
     "following": ("U", True, (("a", 1),)),  # "the week following 10 July", unlike "the following week"
+    "preceding": ("t", True, (("L", 1),)),  # "the preceding week", unlike "the week preceding 10 July"
+    **dict.fromkeys(("starting", "commencing", "ending"), ("U", True, (("o", 1),))),  # "the week ending 6 September"
+    "beginning": ("U", True, (("o", 1),)),
     "du": ("vPNOUSHQ", True, (("o", 1),)),  # "à la fin du mois dernier", unlike "du 3 au 10 mai"
-    **dict.fromkeys(("passé", "passée", "pasado", "pasada"), ("UWSMH", False, None)),  # "s'est-il passé"
+    **dict.fromkeys(("passé", "passée"), ("UWSMH", False, None)),  # "s'est-il passé"
+    **dict.fromkeys(("pasado", "pasada"), ("UWSMHt", False, None)),  # "ha pasado", unlike "el pasado lunes"
 }
 
 
@@ -116,10 +129,31 @@ def _add_forms(single: dict[str, Entry], language: str) -> None:
         firsts, lasts = ([name for name, entry in named.items() if entry[0][0] in codes] for codes in ("W", "PC"))
         single.update({day + part: named[day] + named[part] for day in firsts for part in lasts})  # "Freitagabend"
         single.update({f"{day}morgen": (*named[day], ("P", "morning")) for day in firsts})
+        _add_german_compounds(single)
+    if language == "fr":
+        single.update(
+            {f"{name}s": (("d", f"W{entry[0][1]}"),) for name, entry in [*single.items()] if entry[0][0] == "W"}
+        )
     if language == "en":
         dated = [(name, *entry[0]) for name, entry in single.items() if entry[0][0] in "WSHP" and len(name) > 3]
         plurals = [(name + ("es" if name.endswith("s") else "s"), f"{code}{value}") for name, code, value in dated]
         single.update({name: (("d", meaning),) for name, meaning in plurals})
+
+
+def _add_german_compounds(single: dict[str, Entry]) -> None:
+    """Adds "Augusthälfte", "Septemberwoche", "Augusttagen", "Jahresende", "Osterwochenende"."""
+    of: tuple[str, Value] = ("o", 1)
+    months = [(name, entry) for name, entry in single.items() if entry[0][0] == "M" and len(name) > 2]
+    for ending, unit in (("hälfte", "half"), ("woche", "week"), ("tag", "day"), ("tagen", "day"), ("tage", "day")):
+        several: Entry = (("w", 1),) if ending in ("tagen", "tage") else ()
+        single.update({name + ending: (*several, ("U", unit), of, *entry) for name, entry in months})
+    for word, unit in (("jahres", "year"), ("monats", "month"), ("wochen", "week"), ("quartals", "quarter")):
+        for ending, phase in (("anfang", "begin"), ("beginn", "begin"), ("mitte", "mid"), ("ende", "end")):
+            single[word + ending] = (("v", phase), of, ("U", unit))
+    weekend: Entry = (("U", "weekend"),)
+    single["wochenende"] = weekend  # not the end of the week
+    for word, feast in (("oster", "easter"), ("pfingst", "pentecost"), ("weihnachts", "christmas")):
+        single[word + "wochenende"] = (("H", feast), *weekend)
 
 
 def _coded(part: str) -> tuple[str, Value]:

@@ -21,6 +21,7 @@ class Context:
     now: datetime
     language: str
     future: bool
+    past: bool = False  # whether it is a question about what was
     planned: bool = False  # what was planned for a day of the year: the nearest such day
 
 
@@ -141,8 +142,9 @@ def timed(match: Match, span: Span | None, kind: str) -> tuple[Span | None, str]
             start, end = (span[0].replace(hour=hour, minute=minute) for hour, minute, _ in (first, last))
             return (start, end), "hour"
         return span, kind
-    if match.has("C"):
-        at = next(at for at in named if match.tokens[at].code == "C")
+    spoken = re.search(r"[hg]t?N$", codes) is not None  # "Friday around 3"
+    if match.has("C") or spoken:
+        at = named[-1] if spoken else next(at for at in named if match.tokens[at].code == "C")
         read = _hour(match, at, "")
         if read is None:
             return span, kind

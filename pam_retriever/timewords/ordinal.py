@@ -13,13 +13,18 @@ _FIRST_WEEK = 10  # without a year; "week 3" is one of a course
 
 def numbered_week(match: Match) -> Atom | None:
     """Reads "week 7 of 2024", "in week 38" and German "KW 7": weeks by ISO 8601."""
-    number, following = match.number("N"), match.next()
+    number, following = match.number("N" if match.has("N") else "O"), match.next()
     if match.word("U") != "week" or not 1 <= number <= 53:
         return None
     named, alone = match.token("U").text.lower(), not match.has("Y")
+    certain = False
     german = named in ("kw", "kalenderwoche")
+    if match.has("O") and not german:
+        return None  # "the third week"
     if alone and not german:
         of_course = following is not None and following.code in "oi"
+        before = match.tokens[match.first - 1] if match.first else None
+        certain = before is not None and before.code == "t" and named != "week"  # "la semaine 36"
         if number < _FIRST_WEEK or of_course or named not in ("week", "semaine", "semana"):
             return None
 
@@ -30,7 +35,7 @@ def numbered_week(match: Match) -> Atom | None:
             return None
         return start, start + 7 * DAY
 
-    return in_year(match, of, "week", weak=alone and not german)
+    return in_year(match, of, "week", weak=alone and not german and not certain)
 
 
 def numbered_century(match: Match) -> Atom | None:
@@ -149,19 +154,101 @@ def _first_units(match: Match, unit: str, whole: str) -> Atom | None:
 
 
 def day_of_month(match: Match) -> Atom | None:
-    """Reads "on the 5th", "since the 5th", "the week of the 5th", "from the 3rd to the 7th", at the end of a clause."""
-    number, following = match.number("O"), match.next()
-    if following is not None and following.code not in ".,&":
+    """Reads "on the 5th", "since the 5th", "the week of the 5th", "from the 3rd to the 7th", at the end of a clause.
+
+    German ("am 3. gesagt") and Chinese ("5号的会议") days may stand anywhere. In "on the 3rd and the 4th" the second is
+    a time if the first is.
+    """
+    token, following = match.token("O"), match.next()
+    previous = match.tokens[match.first - 1] if match.first else None
+    before = previous.code if previous is not None else ""
+    german = token.text.endswith(".") and match.context.language == "de"
+    chinese = token.text.endswith(("号", "日"))
+    if following is None or following.code in ".,&":
+        ends = True
+    else:
+        ends = following.text.islower() if german else chinese and following.text not in _NUMBERED
+    if not ends:
         return None
-    if not match.has("n") and not match.token("O").text[0].isdigit():
+    plain, listed = match.codes() in ("O", "tO"), bool(before) and before in "&,"
+    of_week = "".join(one.code for one in match.tokens[max(0, match.first - 2) : match.first]) == "Uo"
+    certain = before in tuple("nfuhsaBq") if german else before in tuple("saqBu") or of_week
+    governed = certain and (german or match.has("t"))
+    if plain and not (chinese or listed or governed):
+        return None
+    if not match.has("n") and not token.text[0].isdigit() and not chinese:
         return None  # "before the first"
-    now, count = match.context.now, range(12)
-    for back in count:
+    last = match.number("O", 1) if match.has("f") or match.has("b") else None
+    span = _latest_day(match, match.number("O"), last)
+    if span is None:
+        return None
+    span, kind = timed(match, span, "day") if last is None else (span, "range")  # "the morning of the 10th"
+    if plain and listed:
+        return match.atom(lambda _anchor, _future: span, kind, fixed=False, weak=True)
+    return match.fixed(span, kind)
+
+
+_NUMBERED = frozenset("线楼房室门馆店电位球桌机文人车")  # "5号线" is a line of the underground
+
+
+def _latest_day(match: Match, number: int, last: int | None = None) -> Span | None:
+    """Returns the latest such day of a month that has begun, or the days up to ``last``; the next if ahead."""
+    now, future = match.context.now, match.context.future
+    for back in range(12):
+        first = months_later(midnight(now).replace(day=1), back if future else -back)
+        span = day_in(first.year, first.month, number)
+        if span is not None and ((span[1] > now) if future else (span[0] <= now)):
+            end = span if last is None else day_in(first.year, first.month, last)
+            return (span[0], end[1]) if end and span[0] <= end[0] else None
+    return None
+
+
+def day_without_ordinal(match: Match) -> Atom | None:
+    """Reads French and Spanish days at the end of a clause: "le 12", "desde el 5", "el día 10", "du 3 au 7"."""
+    numbers = [int(token.value) for token in match.tokens[match.first : match.last + 1] if token.code == "N"]
+    if match.context.language not in ("fr", "es") or max(numbers) > 31 or min(numbers) < 1:
+        return None
+    if match.has("t") and match.token("t").text.lower() not in ("le", "el"):
+        return None
+    if match.has("U") and match.word("U") != "day":
+        return None
+    if len(numbers) == 2:
+        span = _latest_day(match, *numbers)
+        return match.fixed(span, "range")
+    span, kind = timed(match, _latest_day(match, numbers[0]), "day")
+    return match.fixed(span, kind)
+
+
+def weekday_and_day(match: Match) -> Atom | None:
+    """Reads "le vendredi 13", "Friday 13": the latest such day of the last two years."""
+    number = match.number("O" if match.has("O") else "N")
+    now = match.context.now
+    for back in range(24):
         first = months_later(midnight(now).replace(day=1), back if match.context.future else -back)
         span = day_in(first.year, first.month, number)
-        if span is not None and ((span[1] > now) if match.context.future else (span[0] <= now)):
-            if not match.has("f") and not match.has("b"):
-                return match.fixed(*timed(match, span, "day"))  # "the morning of the 10th"
-            end = day_in(first.year, first.month, match.number("O", 1))
-            return match.fixed((span[0], end[1]), "range") if end and span[0] < end[0] else None
+        if span is None or span[0].weekday() != match.number("W"):
+            continue
+        if (span[1] > now) if match.context.future else (span[0] <= now):
+            return match.fixed(span, "day")
     return None
+
+
+def day_of_list(match: Match) -> Atom | None:
+    """Reads "3" of "on 3 and 4 May", and "4" of "on May 3 and 4": a time if the rest of the list is one."""
+    tokens, token = match.tokens, match.tokens[match.first]
+    before = "".join(one.code for one in tokens[max(0, match.first - 4) : match.first]).rstrip("t")
+    following = match.next()
+    if before.endswith(("MN&", "MO&")):
+        at = match.first - len(before) + before.rindex("M") - (tokens[match.first - 1].code == "t")
+        if following is not None and following.code not in ".,&" and match.context.language != "zh":
+            return None
+    else:
+        at = next(at for at in range(match.last + 1, len(tokens)) if tokens[at].code == "M")
+    if tokens[at].weak:
+        return None
+    behind = max(at, match.last)
+    years = [int(one.value) for one in tokens[behind + 1 : behind + 3] if one.code == "Y"]
+    month, number = int(tokens[at].value), int(token.value)
+    if years:
+        return match.fixed(day_in(years[0], month, number), "day")
+    return match.yearly(lambda year: day_in(year, month, number), "day", weak=True)

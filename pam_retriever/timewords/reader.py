@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.timewords.grammar import atoms
-from pam_retriever.timewords.lexicon import FUTURE, LANGUAGES, PAST, Token
+from pam_retriever.timewords.lexicon import FUTURE, LANGUAGES, PAST, PERFECT, Token
 from pam_retriever.timewords.match import Atom, Context
 from pam_retriever.timewords.periods import DAY, OPEN_END, OPEN_START, Period, Span, midnight, moved, unit_at
 from pam_retriever.timewords.tokens import language_of, names_a_time, tokenize
@@ -23,6 +23,9 @@ _GOVERNORS = frozenset("inrhsBabfguqvo")
 _AS_OF = re.compile(
     r"\bas (?:of|said|told|[a-z]{3,}ed)(?: by \w+)?(?: (?:on|in|at|of|during))?(?: the)? $", re.IGNORECASE
 )
+_ABOUT_WORDS = re.compile(
+    r"\W*what (?:does|is) ['\"]?[\w-]+(?: [\w-]+){0,3}['\"]? (?:mean|stand for|short for)\W*$", re.IGNORECASE
+)  # "what does YTD mean"
 _SECOND = timedelta(seconds=1)
 _FAR_PAST, _FAR_FUTURE = datetime.min, datetime.max
 
@@ -68,6 +71,8 @@ def _read(text: str, now: datetime | None, language: str | None, whole: bool) ->
             f"language={language!r}.", f"one of {', '.join(LANGUAGES)}", "Leave it out to have it found."
         )
     text = text[:MAX_CHARACTERS]
+    if whole and _ABOUT_WORDS.match(text):
+        return []
     if not _FIRST_YEAR <= local.year <= _LAST_YEAR or not names_a_time(text, 0, len(text)):
         return []
     parts = [(0, len(text))] if whole else _parts(text)
@@ -80,7 +85,8 @@ def _read(text: str, now: datetime | None, language: str | None, whole: bool) ->
         tokens = tokenize(text, language, first, last)
         for sentence in [tokens] if whole else _sentences(tokens):
             found_ahead = _looks_ahead(text, sentence[0].start, sentence[-1].end, language) if sentence else ""
-            context = Context(local, language, found_ahead == "future", found_ahead == "planned")
+            past = whole and _pattern(PERFECT[language]).search(text) is not None
+            context = Context(local, language, found_ahead == "future", past, found_ahead == "planned")
             found = atoms(sentence, context)
             if found:
                 periods.extend(_joined(sentence, found, context, text, zone))
@@ -153,7 +159,8 @@ class _Joiner:
 
     def before(self, atom: Atom) -> str:
         """Returns the codes of up to three preceding tokens, without articles."""
-        return self.codes[max(0, atom.first - 3) : atom.first].replace("t", "")
+        front = self.codes[max(0, atom.first - 3) : atom.first].replace("t", "")
+        return front[:-1] if front.endswith("uh") else front  # "bis zum 10."
 
     def resolve(self, atom: Atom, anchor: datetime | None = None, future: bool | None = None) -> Span | None:
         try:
@@ -165,7 +172,8 @@ class _Joiner:
         link, front = self.between(left, right), self.before(left)
         if left.kind == right.kind == "year" and left.weak and right.weak and left.first and "#" not in link:
             dash = not self.tokens[left.last + 1].text.isalpha()
-            if not dash and front[-1:] not in "fbis":
+            governors = "fbiso" if self.context.language in ("fr", "es") else "fbis"  # "de 2018 a 2020"
+            if not dash and front[-1:] not in governors:
                 return False  # "add 1000 to 2000"
         if re.fullmatch(r"#?ut?[hni]?t?", link):
             return True
@@ -260,7 +268,7 @@ def _bounded(joiner: _Joiner, atom: Atom, span: Span) -> tuple[int, int, Span, s
     """Applies "since", "before", "after", "until" or "around" to a span."""
     front, behind = joiner.before(atom)[-1:], joiner.codes[atom.last + 1 : atom.last + 2]
     first = atom.first - 1 if front else atom.first
-    while front and joiner.codes[first] == "t":
+    while front and joiner.codes[first] in ("t" if front != "u" else "th"):
         first -= 1
     start, end = span
     today = midnight(joiner.context.now) + DAY
@@ -279,11 +287,14 @@ def _on_one_side(
 ) -> tuple[int, int, Span, str]:
     """Applies "before", "after", "until" or "around"; ``front`` and ``behind`` are the codes beside the time."""
     start, end = span
-    if behind == "p" or (behind == "A" and joiner.context.language == "zh"):
+    if behind and (behind == "p" or (behind in "AF" and joiner.context.language == "zh")):
+        behind = "p" if behind == "F" else behind
         open_span = (end, _FAR_FUTURE) if behind == "p" else (_FAR_PAST, start)
         if joiner.codes[atom.last] == "C":  # of that day: "昨天晚上十点以后"
             open_span = (start, midnight(start) + DAY) if behind == "p" else (midnight(start), start)
         return atom.first, atom.last + 1, open_span, "after" if behind == "p" else "before"
+    if front == "f" and joiner.tokens[first].text.lower() == "ab":
+        return first, atom.last, (start, _FAR_FUTURE), "after"
     if front == "f" and (behind == "j" or re.match(r"n(?:[.,]|$)", joiner.codes[atom.last + 1 :])):
         return first, atom.last + 1, (start, _FAR_FUTURE), "after"
     if front == "B":

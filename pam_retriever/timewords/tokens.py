@@ -7,21 +7,23 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from pam_retriever.timewords.chinese import chinese_tokens
-from pam_retriever.timewords.figures import DECADES, FIGURES, HOURS, figure
+from pam_retriever.timewords.figures import DECADES, FIGURES, HOURS, SPANISH_HOURS, figure
 from pam_retriever.timewords.lexicon import DEPENDING, HOMONYMS, LANGUAGES, NAMES, TELLING, Entry, Token, words
 
 _ONE = (
     rf"(?=[\d'’])(?:{FIGURES})"
     r"|(?P<fiscal>\bFY ?['’]?(?:20)?\d\d\b)"
-    r"|(?P<spoken>\ba las? \d{1,2}(?![\w:.,/]|\d)"
+    r"|(?P<spoken>\ba las? (?:\d{1,2}(?![\w:.,/]|\d)"
+    rf"|(?:{'|'.join(SPANISH_HOURS)})\b)"
     rf"|\b(?:a )?(?:(?:half|quarter|ten|twenty) past|quarter to) (?:{HOURS}|\d{{1,2}})\b|\b(?:{HOURS}) o['’]clock\b)"
-    r"|(?P<tens>\b(?:twen|thir|for|fif|six|seven|eigh|nine)ties\b)"
+    r"|(?P<tens>\b(?:twen|thir|for|fif|six|seven|eigh|nine)ties\b|\b(?:zwanz|dreiß|vierz|fünfz|sechz|siebz|achtz|neunz)igern?\b)"
     r"|(?P<quarter>(?:\b|(?<=\b(?:19|20)\d\d))[QH][1-4]\b)"
     r"|(?P<elided>\b[ldLD]['’](?=\w))"
     r"|(?P<word>[^\W\d_]+(?:['’][^\W\d_]+|-[^\W\d_]+)*)"
     r"|(?P<junk>[\w$€£#]+)|(?P<mark>[.?!;:,–—-]|[^\w\s])"
 )
 _WORD = re.compile(r"[^\W\d_]+")
+_TELLING_WORD = re.compile(r"(?<!\d)[^\W\d_]+")  # not the "am" of "10am"
 _FIGURE = re.compile(r"[\d\u4e00-\u9fff]")
 _CHINESE_CHARACTER = re.compile(r"[\u4e00-\u9fff]")
 MAX_TEXT = 2**31
@@ -42,7 +44,7 @@ def _pattern() -> re.Pattern[str]:
 
 @lru_cache(maxsize=1)
 def _needed() -> _Needed:
-    alone: set[str] = set(DECADES)
+    alone: set[str] = {*DECADES, *(f"{name}n" for name in DECADES)}  # "in den Neunzigern"
     units: set[str] = set()
     beside: set[str] = set()
     for language in LANGUAGES:
@@ -59,7 +61,7 @@ def _needed() -> _Needed:
             code = entry[0][0]
             named = (
                 alone
-                if code in "MWSHR" or len(entry) > 1 or entry[0][1] == "weekend"
+                if code in "MWSHRKC" or len(entry) > 1 or entry[0][1] == "weekend"
                 else units
                 if code in "UPd"
                 else None
@@ -88,7 +90,7 @@ def language_of(text: str) -> str:
         return "zh"
     counts = dict.fromkeys(TELLING, 0.0)
     weights = _telling()
-    for word in set(_WORD.findall(text[:400].lower())):
+    for word in set(_TELLING_WORD.findall(text[:400].lower())):
         for language, weight in weights.get(word, ()):
             counts[language] += weight
     best = max(counts.values())
@@ -124,7 +126,7 @@ def _spaced(text: str, language: str, begin: int, finish: int) -> list[Token]:
         match = matches[at]
         if match.lastgroup not in ("word", "elided"):
             if not _ends_abbreviation(tokens, matches, at):
-                tokens.extend(figure(match, tokens[-1].code if tokens else "", language))
+                tokens.extend(figure(match, "".join(token.code for token in tokens[-2:]), language))
             at += 1
             continue
         lowered, whole = _bare(match[0]), match[0].lower().replace("’", "'")

@@ -24,10 +24,11 @@ Uweek: week weeks wk wks|Umonth: month months|Uyear: year years yr yrs
 Uquarter: quarter quarters|Udecade: decade decades|Ucentury: century centuries
 Uweekend: weekend weekends week-end
 Uhalf: half|N2 Uweek: fortnight|C12h: noon midday
-N6 Umonth: half_a_year half_year|N30 Uminute: half_an_hour half_hour
+N6 Umonth: half_a_year half_year|N30 Uminute: half_an_hour half_hour|N15 Uminute: quarter_of_an_hour quarter_hour
+N5 Uyear: half_a_decade|Uweek: calendar_week|i1 Hthe_holidays: over_the_holidays during_the_holidays
 N1: one|N2: two|N3: three|N4: four|N5: five|N6: six|N7: seven|N8: eight|N9: nine|N10: ten|N11: eleven|N12: twelve
 N13: thirteen|N14: fourteen|N15: fifteen|N20: twenty|N30: thirty
-O1: first|O2: second|O3: third|O4: fourth|O5: fifth|O-1: final
+O1: first|O2: second latter|O3: third|O4: fourth|O5: fifth|O-1: final
 S0: spring|S1: summer|S2: autumn fall|S3: winter
 Hchristmas: christmas christmas_day xmas|Hchristmas_eve: christmas_eve|Hnew_year: new_year's_day new_year's new_year
 Hnew_year's_eve: new_year's_eve nye|Hhalloween: halloween|Hboxing_day: boxing_day|Hblack_friday: black_friday
@@ -41,7 +42,7 @@ Hmlk_day: mlk_day martin_luther_king_day|Hpresidents'_day: presidents_day presid
 Hapril_fools: april_fools april_fool's_day april_fools_day|Hwomen's_day: women's_day
 Hnovember_11: veterans_day remembrance_day
 Hcolumbus_day: columbus_day|Hbonfire_night: bonfire_night guy_fawkes_night|Hall_saints: all_saints_day
-Hthe_holidays: holiday_season christmas_holidays christmas_break|i1 Hthe_holidays: over_the_holidays
+Hthe_holidays: holiday_season christmas_holidays christmas_break|Hthe_holidays: turn_of_the_year
 Hchinese_new_year: chinese_new_year lunar_new_year
 Hmid-autumn: mid-autumn_festival|Hdragon_boat: dragon_boat_festival|Hdiwali: diwali|Hholi: holi|Hpurim: purim
 Hpassover: passover|Hrosh_hashanah: rosh_hashanah|Hyom_kippur: yom_kippur|Hsukkot: sukkot|Hhanukkah: hanukkah chanukah
@@ -60,7 +61,7 @@ eearlier: earlier|elater: later
 t1: the a an|o1: of|i1: in during throughout within over|n1: on|h1: at|r1: for|b1: between|&1: and or|f1: from
 u1: to through thru until till – — -|s1: since|a1: after later_than|g1: around about circa
 B1: before prior_to preceding leading_up_to earlier_than|q1: by up_to no_later_than|j1: onward onwards
-y1: until_now till_now up_to_now|E1: every each
+y1: until_now till_now up_to_now|E1: every each|x: starting commencing ending
 """
 _GERMAN = """
 M1: januar jan jänner|M2: februar feb|M3: märz mär|M4: april apr|M5: mai|M6: juni|M7: juli|M8: august aug
@@ -69,13 +70,24 @@ W0: montag|W1: dienstag|W2: mittwoch|W3: donnerstag|W4: freitag|W5: samstag sonn
 Uminute: minute minuten|Uhour: stunde stunden|Uday: tag tage tagen|Uweek: woche wochen kw kalenderwoche
 Umonth: monat monate monaten monats|Uyear: jahr jahre jahren jahres geschäftsjahr geschäftsjahres
 Uhalf: halbjahr halbjahres hälfte|N18 Umonth: anderthalb_jahren eineinhalb_jahren|N6 Umonth: halben_jahr halbes_jahr
+N30 Uminute: halben_stunde halbe_stunde|N15 Uminute: viertelstunde|N45 Uminute: dreiviertelstunde
+N90 Uminute: anderthalb_stunden eineinhalb_stunden|N10 Uday: anderthalb_wochen eineinhalb_wochen
+N45 Uday: anderthalb_monaten eineinhalb_monaten
+B1: vor_etwa vor_ungefähr vor_rund vor_gut vor_knapp vor_circa vor_ca vor_fast vor_über vor_mehr_als vor_weniger_als
+c3: um_diese_zeit zu_dieser_zeit zur_selben_zeit zur_gleichen_zeit|y1: bis_jetzt
+i1 Hthe_holidays: zwischen_den_jahren|Hthe_holidays: jahreswechsel
+Hchristmas_days: weihnachtstage weihnachtstagen weihnachtsfeiertage weihnachtsfeiertagen
+Hchristmas: ersten_weihnachtstag ersten_weihnachtsfeiertag|Hboxing_day: zweiten_weihnachtstag zweiten_weihnachtsfeiertag
+vlate S1: spätsommer|vearly S1: frühsommer|vmid S1: hochsommer|vlate S2: spätherbst|vearly S2: frühherbst
+x: guten_morgen guten_abend guten_tag gute_nacht
 T1 Uyear: heuer
 C12h: mittag mittags|w1 Uday A1: neulich
 Uquarter: quartal quartals|Uweekend: wochenende|Udecade: jahrzehnt|Ucentury: jahrhundert
 N1: eins|N2: zwei|N3: drei|N4: vier|N5: fünf|N6: sechs|N7: sieben|N8: acht|N9: neun|N10: zehn|N11: elf|N12: zwölf
 N14: vierzehn|N15: fünfzehn|N20: zwanzig|N30: dreißig
 O1: erste ersten erster|O2: zweite zweiten|O3: dritte dritten|O4: vierte vierten
-S0: frühling frühjahr|S1: sommer sommermonate sommermonaten|S2: herbst|S3: winter wintermonate wintermonaten
+S0: frühling frühjahr|S1: sommer sommermonate sommermonaten sommerferien
+S2: herbst|S3: winter wintermonate wintermonaten
 Hchristmas_days: weihnachten|Hchristmas_eve: heiligabend|Hnew_year's_eve: silvester|Hnew_year: neujahr|Heaster: ostern
 Hgood_friday: karfreitag|Heaster_monday: ostermontag|Hpentecost: pfingsten|Hhalloween: halloween
 Heaster: ostersonntag|Hwhit_monday: pfingstmontag|Hpentecost: pfingstsonntag|Hmaundy_thursday: gründonnerstag
@@ -88,10 +100,10 @@ R-1: gestern|R0: heute|R1: morgen|R-2: vorgestern|R2: übermorgen
 Pmorning: früh vormittag vormittags|Pafternoon: nachmittag|Pevening: abend|Pnight: nacht
 L1: letzte letzten letzter letztes letztem vergangene vergangenen vergangenes vorige vorigen voriges
 L2: vorletzte vorletzten vorletzter vorletztes vorletztem
-X1: nächste nächsten nächster nächstes kommende kommenden
+X1: nächste nächsten nächster nächstes kommende kommenden|X2: übernächste übernächsten übernächstes
 T1: diese diesen dieser dieses diesem im_laufe_der im_laufe_des im_laufe_dieser im_laufe_dieses
 w1: einige einigen wenigen|w2: paar|vmid: mitte|vbegin: anfang|vend: ende
-t1: der die das den dem ein eine einen einem einer eines|o1: des|i1: im in während|n1: am|h1: an zu|r1: für über
+t1: der die das den dem ein eine einen einem einer eines|o1: des|i1: im in während|n1: am|h1: an zu zum zur|r1: für über
 b1: zwischen
 &1: und oder|f1: von vom ab|u1: bis – — -|s1: seit|B1: vor|a1: nach|g1: um gegen|E1: jeden jede jedes jeder
 """
@@ -101,25 +113,33 @@ M10: octobre oct|M11: novembre nov|M12: décembre déc
 W0: lundi|W1: mardi|W2: mercredi|W3: jeudi|W4: vendredi|W5: samedi|W6: dimanche
 Uminute: minute minutes|Uhour: heure heures|Uday: jour jours|Uweek: semaine semaines|Umonth: mois
 Uyear: an ans année années|Uquarter: trimestre|Uhalf: semestre moitié demi demie quinzaine|Uweekend: week-end weekend
-Ucentury: siècle|Udecade: décennie|C12h: midi
+Ucentury: siècle|Udecade: décennie|C12h: midi|N15 Uday: quinzaine_de_jours|N30 Uminute: demi-heure
+N15 Uminute: quart_d'_heure|N90 Uminute: heure_et_demie
+A1: il_y_a_environ il_y_a_à_peu_près il_y_a_presque il_y_a_près_d' il_y_a_près_de il_y_a_plus_d' il_y_a_plus_de
+A1: il_y_a_un_peu_plus_d' il_y_a_un_peu_plus_de il_y_a_moins_d' il_y_a_moins_de
+K1990: années_quatre-vingt-dix|K1980: années_quatre-vingts années_quatre-vingt|K1970: années_soixante-dix
+K1960: années_soixante
 N1: un une|N2: deux|N3: trois|N4: quatre|N5: cinq|N6: six|N7: sept|N8: huit|N9: neuf
-N10: dix|N11: onze|N12: douze|N15: quinze|N20: vingt|N30: trente
+N10: dix dizaine|N11: onze|N12: douze douzaine|N15: quinze|N20: vingt vingtaine|N30: trente|N8: huitaine
 O1: premier première 1er|O2: deuxième second|O3: troisième|O4: quatrième
 S0: printemps|S1: été|S2: automne|S3: hiver
-Hchristmas: noël|Hchristmas_eve: réveillon_de_noël|Hnew_year: nouvel_an jour_de_l'an|Heaster: pâques
+Hchristmas: noël|Hchristmas_eve: réveillon_de_noël|Hnew_year: nouvel_an jour_de_l'_an|Heaster: pâques
 Hhalloween: halloween|Heaster_monday: lundi_de_pâques|Hgood_friday: vendredi_saint|Hpentecost: pentecôte
 Hwhit_monday: lundi_de_pentecôte|Hascension: ascension|Hassumption: assomption|Hall_saints: toussaint
 Hepiphany: épiphanie fête_des_rois|Hnew_year's_eve: saint-sylvestre réveillon_du_nouvel_an|Hvalentine: saint-valentin
 Hshrove_tuesday: mardi_gras|Hmother's_day_in_France: fête_des_mères|Hfather's_day: fête_des_pères
 Hmay_1: fête_du_travail|Hthe_holidays: vacances_de_noël|Hchristmas_eve: veille_de_noël
+Uday a1: lendemain_de lendemain_du|Uday B1: veille_de veille_du|N2 Uday B1: avant-veille_de avant-veille_du
+Hrentrée: rentrée|w1 Uday A1: autre_jour autre_soir autre_nuit|y1: jusqu'à_maintenant jusqu'à_présent
+c3: même_époque même_période cette_époque
 R-1: hier|R0: aujourd'hui aujourd’hui|R1: demain|R-2: avant-hier|R2: après-demain
 Pmorning: matin|Pafternoon: après-midi|Pevening: soir|Pnight: nuit
 L1: dernier dernière derniers dernières passé passée d'_avant précédent précédente
 X1: prochain prochaine prochains prochaines qui_vient
-L2: avant-dernier avant-dernière|T1: ce cette ces
+L2: avant-dernier avant-dernière|T1: ce cet cette ces
 w1: quelques|A1: il_y_a|F1: dans|vmid: mi milieu|vbegin: début|vend: fin
-t1: le la l'|t2: les|o1: de d' des|i1: en pendant durant|h1: au|r1: pour|b1: entre|&1: et ou|f1: du
-u1: à jusqu'à jusqu'en – — -|s1: depuis|B1: avant|a1: après|g1: vers|E1: tous chaque toutes
+t1: le la l'|t2: les|o1: de d' des|i1: en pendant durant courant|h1: au|r1: pour|b1: entre|&1: et ou|f1: du
+u1: à jusqu'à jusqu'en – — -|s1: depuis à_partir_de à_partir_du|B1: avant|a1: après|g1: vers|E1: tous chaque toutes
 """
 _SPANISH = """
 M1: enero ene|M2: febrero feb|M3: marzo|M4: abril abr|M5: mayo|M6: junio|M7: julio|M8: agosto
@@ -127,7 +147,12 @@ M9: septiembre setiembre sept|M10: octubre oct|M11: noviembre nov|M12: diciembre
 W0: lunes|W1: martes|W2: miércoles|W3: jueves|W4: viernes|W5: sábado|W6: domingo
 Uminute: minuto minutos|Uhour: hora horas|Uday: día días|Uweek: semana semanas|Umonth: mes meses|Uyear: año años
 Uquarter: trimestre|Uhalf: semestre mitad medio media quincena|Uweekend: fin_de_semana|C12h: mediodía|Ucentury: siglo
-Udecade: década
+Udecade: década|N30 Uminute: media_hora|N15 Uminute: cuarto_de_hora|N90 Uminute: hora_y_media|N6 Umonth: medio_año
+A1: hace_más_o_menos hace_casi hace_aproximadamente hace_poco_más_de hace_más_de hace_como hace_cerca_de hace_menos_de
+eearlier T1 Uyear: lo_que_va_de_año lo_que_va_del_año|eearlier T1 Umonth: lo_que_va_de_mes lo_que_va_del_mes
+K1990: años_noventa en_los_noventa|K1980: años_ochenta en_los_ochenta|K1970: años_setenta en_los_setenta
+w1 Uday A1: el_otro_día la_otra_noche la_otra_tarde|Uday B1: víspera_de|c3: por_estas_fechas estas_fechas esta_época
+y1: hasta_ahora|w2: par
 N1: un una uno|N2: dos|N3: tres|N4: cuatro|N5: cinco|N6: seis|N7: siete|N8: ocho|N9: nueve|N10: diez
 N11: once|N12: doce|N15: quince|N20: veinte|N30: treinta
 O1: primer primera primero|O2: segundo segunda|O3: tercer tercera|O4: cuarto cuarta
@@ -143,11 +168,12 @@ R-1: ayer|R0: hoy|R1: mañana|R-2: anteayer antier antes_de_ayer|R2: pasado_mañ
 Pafternoon: tarde por_la_tarde|Pdawn: madrugada de_madrugada|Pnight: noche por_la_noche|Pmorning: por_la_mañana
 R-1 Pnight: anoche|R-2 Pnight: anteanoche antenoche
 L1: pasado pasada último última últimos últimas anterior
-X1: próximo próxima próximos próximas que_viene|L2: antepasado antepasada|T1: este esta
+X1: próximo próxima próximos próximas que_viene|L2: antepasado antepasada penúltimo penúltima|T1: este esta
 w1: unos unas algunos algunas|A1: hace|F1: dentro_de|vmid: a_mediados_de mediados_de a_mediados_del
 vbegin: a_principios_de principios_de a_comienzos_de a_principios_del a_comienzos_del
 vend: a_finales_de finales_de a_fines_de a_finales_del a_fines_del
-t1: el la|t2: los las|o1: de del|i1: en durante|h1: al|r1: para|b1: entre|&1: y o|u1: a al hasta – — -|s1: desde
+t1: el la|t2: los las|o1: de del|i1: en durante|h1: al|r1: para|b1: entre|&1: y o|u1: a al hasta – — -
+s1: desde a_partir_de a_partir_del
 B1: antes_de antes_del|a1: después_de después_del tras|g1: alrededor_de hacia|E1: todos todas cada
 """
 _CHINESE = """
@@ -158,15 +184,25 @@ L2 Uweek: 上上周 上上星期 上上个星期
 L1 Uweek: 上周 上星期 上个星期 上礼拜|T1 Uweek: 本周 这周 这个星期|X1 Uweek: 下周 下星期 下个星期
 L2 Umonth: 上上个月 上上月|L1 Umonth: 上个月 上月|T1 Umonth: 本月 这个月|X1 Umonth: 下个月 下月
 L1 Uquarter: 上季度 上个季度|T1 Uquarter: 本季度 这个季度
-N6 Umonth: 半年|Uhalf: 半|Pdawn: 凌晨|L2 Uyear: 前年|L1 Uyear: 去年|T1 Uyear: 今年|X1 Uyear: 明年
+N6 Umonth: 半年|N30 Uminute: 半小时 半个小时 半个钟头|N15 Uday: 半个月|N15 Uminute: 一刻钟|N90 Uminute: 一个半小时
+N45 Uday: 一个半月|Umonth: 个多月|Uweek: 个多星期|Uhour: 个多小时|Uyear: 年多
+V1 w1 Uday: 这几天 这些天 近几天 近日|V1 N2 Uday: 这两天
+L2 Uweekend: 上上周末 上上个周末|y1: 至今 到现在 到目前|j1: 起 开始|O-1: 最后|c3: 同期 这个时候 这时候 此时
+T1 Uyear vmid: 年中|T1 Umonth vmid: 月中|Uhalf: 半|Pdawn: 凌晨|L2 Uyear: 前年|L1 Uyear: 去年|T1 Uyear: 今年
+X1 Uyear: 明年
 L1 Uweekend: 上周末 上个周末|T1 Uweekend: 本周末 这周末 这个周末|X1 Uweekend: 下周末 下个周末
 R-1: 昨天 昨日|R-2: 前天|R-3: 大前天|R3: 大后天|R0: 今天 今日|R1: 明天 明日|R2: 后天|R-1 Pnight: 昨晚|R0 Pnight: 今晚
-Pmorning: 早上 上午 清晨|Pafternoon: 下午|Pevening: 晚上 傍晚|C12h: 中午|R0 Pmorning: 今早|R-2 Pnight: 前晚
-V1: 最近 过去 近|Q1: 第一季度 一季度|Q2: 第二季度 二季度|Q3: 第三季度 三季度|Q4: 第四季度 四季度
-T1 Uyear vbegin: 年初|T1 Uyear vend: 年底|T1 Umonth vbegin: 月初|T1 Umonth vend: 月底
-G1: 上半年|G2: 下半年|vbegin: 初|vend: 底|vearly: 上旬|vmid: 中旬|vlate: 下旬
+Pmorning: 早上 上午 清晨|Pafternoon: 下午|Pevening: 晚上 傍晚|Pnight: 半夜 夜里 深夜|R-1 Pnight: 昨夜
+C12h: 中午|R0 Pmorning: 今早
+R-2 Pnight: 前晚|V1: 最近 过去 近|Q1: 第一季度 一季度|Q2: 第二季度 二季度|Q3: 第三季度 三季度|Q4: 第四季度 四季度
+T1 Uyear vbegin: 年初|T1 Uyear vend: 年底 年末|T1 Umonth vbegin: 月初|T1 Umonth vend: 月底 月末
+G1: 上半年|G2: 下半年|vbegin: 初|vend: 底 末|vearly: 上旬|vmid: 中旬|vlate: 下旬
 S0: 春天 春季|S1: 夏天 夏季|S2: 秋天 秋季|S3: 冬天 冬季|Hchristmas: 圣诞节 圣诞|Hnew_year: 元旦|
 Hmay_1: 劳动节|Hoctober_1: 国庆节 国庆|w1: 几|w1 Uday A1: 前几天 前些天
+Hgolden_week: 国庆假期 国庆长假 国庆期间 十一假期 十一长假
+Hmay_1: 五一|Hmay_holidays: 五一假期 五一长假 五一期间 五一小长假
+Hlantern: 元宵节|Hchung_yeung: 重阳节|Hdecember_12: 双十二 双12
+x: 今日头条
 Hchinese_new_year: 春节 大年初一|Hchinese_new_year's_eve: 除夕 大年三十 年三十|Hqingming: 清明节
 Hdragon_boat: 端午节 端午
 Hmid-autumn: 中秋节 中秋
