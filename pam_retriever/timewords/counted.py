@@ -128,8 +128,11 @@ def _distant(match: Match, sign: int) -> Atom | None:
     if match.has("w") and match.number("w") == 1:
         near, far = (unit_at(unit, moved(now, unit, sign * count)) for count in (2, 5))
         return match.fixed((min(near[0], far[0]), max(near[1], far[1])), unit)
-    count = 2 if match.has("w") else match.number("N", -1) if match.has("N") else 1  # "une demi-heure" has two numbers
-    return match.fixed(unit_at(unit, moved(now, unit, sign * count)), unit)
+    counts = re.search("[Nt]+(?=o?U)", match.codes())
+    number = counts and match.tokens[match.first + counts.end() - 1]  # "une demi-heure" has two numbers
+    count = 2 if match.has("w") else int(number.value) if number and number.code == "N" else 1
+    span = unit_at(unit, moved(now, unit, sign * count))
+    return match.fixed(*timed(match, span, unit)) if unit == "day" else match.fixed(span, unit)
 
 
 def half_more_ago(match: Match) -> Atom | None:

@@ -75,7 +75,7 @@ def _day_and_month(match: re.Match[str], before: str, language: str) -> list[Tok
     day, month = (int(part) for part in re.findall(r"\d+", match[0]))
     if not dotted and (not day > 12 >= month if language == "en" else month > 12 >= day):
         day, month = month, day
-    week = before == "Uo" and language == "en"  # "the week of 9/2"
+    week = before == "Uo" or before[-1:] == "W"  # "the week of 9/2", "Saturday 9/7"
     before = before[-1:]
     governors = "nsBaqfuh&r" if dotted else "nsBaq" if language == "en" else "tsBaq"
     governed = week or (bool(before) and before in governors)

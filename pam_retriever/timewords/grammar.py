@@ -62,7 +62,11 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (r"tU&tUA|N&tUUA|A[Nt]U&U|NUUA", "U", counted.half_more_ago),
         (r"[LX]Uo?R", "R", counted.this_day_then),
         (rf"N{_TO}?NUA|AN{_TO}NU|BN{_TO}NU", "U", counted.between_ago),
-        (r"[Nt]UA|t?wo?UA|AN?[Ntw]o?U|B(?:w?[Nt]|tN|t?wo?)U", "U", counted.ago),
+        (
+            rf"{_CLOCK}?(?:[Nt]UA|t?wo?UA|AN?[Ntw]o?U|B(?:w?[Nt]|tN|t?wo?)U)(?:i?t?P)?(?:,?{_AT})?",
+            "U",
+            counted.ago,
+        ),
         (r"[Nt]UF|iF?[Ntw]U|F[Ntw]U|wUF", "U", counted.ahead),
         (rf"{_CLOCK}?R(?:i?t?P)?(?:,?{_AT})?|Pn?R", "R", counted.day_from_today),
         (rf"{_CLOCK}?t?[LT]P(?:,?{_AT})?|t?P[LX]", "P", counted.part_of_day),

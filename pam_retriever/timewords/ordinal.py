@@ -50,7 +50,8 @@ def nth_in_month(match: Match) -> Atom | None:
     """Reads "the first week of May", "the last Friday of June", "the second week of last month"."""
     nth = -1 if match.has("L") and not match.has("O") else match.number("O")
     count = match.number("N") if match.has("N") else 1 if not match.has("w") else 5 if match.number("w") == 1 else 2
-    if not 1 <= count <= 5 or (match.has("M") and match.token("M").weak):
+    most = 31 if match.has("U") and match.word("U") == "day" else 5
+    if not 1 <= count <= most or (match.has("M") and match.token("M").weak):
         return None
     unit = "weekday" if match.has("W") else match.word("U", -1 if match.context.language == "zh" else 0)
 
@@ -176,8 +177,9 @@ def day_of_month(match: Match) -> Atom | None:
     governed = certain and (german or match.has("t"))
     if plain and not (chinese or listed or governed):
         return None
-    if not match.has("n") and not token.text[0].isdigit() and not chinese:
-        return None  # "before the first"
+    in_words = not (token.text[0].isdigit() or chinese)
+    if in_words and (not match.has("n") or match.number("O") > 5):
+        return None  # "before the first", "on the ninth" of a hymn
     last = match.number("O", 1) if match.has("f") or match.has("b") else None
     span = _latest_day(match, match.number("O"), last)
     if span is None:

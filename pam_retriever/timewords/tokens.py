@@ -174,7 +174,7 @@ def _coded(
 
 def _plain_before(before: list[Token]) -> bool:
     """Whether no name and no other time is before a word: "Man Friday's", "last Thursday's"."""
-    return not before or before[0].code == "." or (before[0].code == "x" and before[0].text.islower())
+    return not before or before[0].code == "." or (before[0].code in "xihofr" and before[0].text.islower())
 
 
 def _ends_phrase(tokens: list[Token], matches: list[re.Match[str]], at: int, single: dict[str, Entry]) -> bool:

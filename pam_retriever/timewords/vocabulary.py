@@ -23,12 +23,16 @@ Uminute: minute minutes min mins|Uhour: hour hours hr hrs|Uday: day days
 Uweek: week weeks wk wks|Umonth: month months|Uyear: year years yr yrs
 Uquarter: quarter quarters|Udecade: decade decades|Ucentury: century centuries
 Uweekend: weekend weekends week-end
-Uhalf: half|N2 Uweek: fortnight|C12h: noon midday
+Uhalf: half|N2 Uweek: fortnight|C12h: noon midday lunchtime
 N6 Umonth: half_a_year half_year|N30 Uminute: half_an_hour half_hour|N15 Uminute: quarter_of_an_hour quarter_hour
 N5 Uyear: half_a_decade|Uweek: calendar_week|i1 Hthe_holidays: over_the_holidays during_the_holidays
 N1: one|N2: two|N3: three|N4: four|N5: five|N6: six|N7: seven|N8: eight|N9: nine|N10: ten|N11: eleven|N12: twelve
 N13: thirteen|N14: fourteen|N15: fifteen|N20: twenty|N30: thirty
-O1: first|O2: second latter|O3: third|O4: fourth|O5: fifth|O-1: final
+O1: first|O2: second latter|O3: third|O4: fourth|O5: fifth|O-1: final|O6: sixth|O7: seventh|O8: eighth|O9: ninth
+O10: tenth|O11: eleventh|O12: twelfth|O13: thirteenth|O14: fourteenth|O15: fifteenth|O16: sixteenth|O17: seventeenth
+O18: eighteenth|O19: nineteenth|O20: twentieth|O21: twenty-first|O22: twenty-second|O23: twenty-third|O24: twenty-fourth
+O25: twenty-fifth|O26: twenty-sixth|O27: twenty-seventh|O28: twenty-eighth|O29: twenty-ninth|O30: thirtieth
+O31: thirty-first
 S0: spring|S1: summer|S2: autumn fall|S3: winter
 Hchristmas: christmas christmas_day xmas|Hchristmas_eve: christmas_eve|Hnew_year: new_year's_day new_year's new_year
 Hnew_year's_eve: new_year's_eve nye|Hhalloween: halloween|Hboxing_day: boxing_day|Hblack_friday: black_friday
@@ -59,8 +63,8 @@ vearly: early|vmid: mid middle_of middle|vlate: late
 vbegin: beginning_of start_of beginning start|vend: end_of end
 eearlier: earlier|elater: later
 t1: the a an|o1: of|i1: in during throughout within over|n1: on|h1: at|r1: for|b1: between|&1: and or|f1: from
-u1: to through thru until till – — -|s1: since|a1: after later_than|g1: around about circa
-B1: before prior_to preceding leading_up_to earlier_than|q1: by up_to no_later_than|j1: onward onwards
+u1: to through thru until till – — -|s1: since|a1: after later_than newer_than more_recent_than|g1: around about circa
+B1: before prior_to preceding leading_up_to earlier_than older_than|q1: by up_to no_later_than|j1: onward onwards
 y1: until_now till_now up_to_now|E1: every each|x: starting commencing ending
 """
 _GERMAN = """
@@ -85,7 +89,8 @@ C12h: mittag mittags|w1 Uday A1: neulich
 Uquarter: quartal quartals|Uweekend: wochenende|Udecade: jahrzehnt|Ucentury: jahrhundert
 N1: eins|N2: zwei|N3: drei|N4: vier|N5: fünf|N6: sechs|N7: sieben|N8: acht|N9: neun|N10: zehn|N11: elf|N12: zwölf
 N14: vierzehn|N15: fünfzehn|N20: zwanzig|N30: dreißig
-O1: erste ersten erster|O2: zweite zweiten|O3: dritte dritten|O4: vierte vierten
+O1: erste ersten erster|O2: zweite zweiten|O3: dritte dritten|O4: vierte vierten|O5: fünfte fünften
+O6: sechste sechsten|O7: siebte siebten|O8: achte achten|O9: neunte neunten|O10: zehnte zehnten
 S0: frühling frühjahr|S1: sommer sommermonate sommermonaten sommerferien
 S2: herbst|S3: winter wintermonate wintermonaten
 Hchristmas_days: weihnachten|Hchristmas_eve: heiligabend|Hnew_year's_eve: silvester|Hnew_year: neujahr|Heaster: ostern
@@ -105,7 +110,8 @@ T1: diese diesen dieser dieses diesem im_laufe_der im_laufe_des im_laufe_dieser 
 w1: einige einigen wenigen|w2: paar|vmid: mitte|vbegin: anfang|vend: ende
 t1: der die das den dem ein eine einen einem einer eines|o1: des|i1: im in während|n1: am|h1: an zu zum zur|r1: für über
 b1: zwischen
-&1: und oder|f1: von vom ab|u1: bis – — -|s1: seit|B1: vor|a1: nach|g1: um gegen|E1: jeden jede jedes jeder
+&1: und oder|f1: von vom ab|u1: bis – — -|s1: seit|B1: vor älter_als|a1: nach neuer_als|g1: um gegen
+E1: jeden jede jedes jeder
 """
 _FRENCH = """
 M1: janvier janv|M2: février févr|M3: mars|M4: avril|M5: mai|M6: juin|M7: juillet|M8: août|M9: septembre sept
@@ -139,7 +145,9 @@ X1: prochain prochaine prochains prochaines qui_vient
 L2: avant-dernier avant-dernière|T1: ce cet cette ces
 w1: quelques|A1: il_y_a|F1: dans|vmid: mi milieu|vbegin: début|vend: fin
 t1: le la l'|t2: les|o1: de d' des|i1: en pendant durant courant|h1: au|r1: pour|b1: entre|&1: et ou|f1: du
-u1: à jusqu'à jusqu'en – — -|s1: depuis à_partir_de à_partir_du|B1: avant|a1: après|g1: vers|E1: tous chaque toutes
+u1: à jusqu'à jusqu'en – — -|s1: depuis à_partir_de à_partir_du
+B1: avant antérieur_à antérieurs_à antérieure_à antérieures_à antérieurs_au antérieures_au
+a1: après postérieurs_à postérieures_à|g1: vers|E1: tous chaque toutes
 """
 _SPANISH = """
 M1: enero ene|M2: febrero feb|M3: marzo|M4: abril abr|M5: mayo|M6: junio|M7: julio|M8: agosto
@@ -174,7 +182,8 @@ vbegin: a_principios_de principios_de a_comienzos_de a_principios_del a_comienzo
 vend: a_finales_de finales_de a_fines_de a_finales_del a_fines_del
 t1: el la|t2: los las|o1: de del|i1: en durante|h1: al|r1: para|b1: entre|&1: y o|u1: a al hasta – — -
 s1: desde a_partir_de a_partir_del
-B1: antes_de antes_del|a1: después_de después_del tras|g1: alrededor_de hacia|E1: todos todas cada
+B1: antes_de antes_del anteriores_a anteriores_al|a1: después_de después_del tras posteriores_a posteriores_al
+g1: alrededor_de hacia|E1: todos todas cada
 """
 _CHINESE = """
 W0: 周一 星期一 礼拜一|W1: 周二 星期二 礼拜二|W2: 周三 星期三 礼拜三|W3: 周四 星期四 礼拜四|W4: 周五 星期五 礼拜五
