@@ -168,6 +168,8 @@ def read_numbers(values: Any, got: str, expected: str, fix: str) -> Float32:
     Raises:
         InvalidInput: they are something else; the message begins with ``got``.
     """
+    if isinstance(values, np.ndarray) and values.dtype.kind == "c":  # NumPy only warns, and drops the imaginary part
+        raise InvalidInput(f"{got} (complex numbers).", expected, fix)
     try:
         return np.asarray(values, np.float32)
     except (TypeError, ValueError, OverflowError) as error:

@@ -535,8 +535,8 @@ def test_the_prior_names_shares_that_are_there():
         ([{"text": "m1"}], "embedder"),
         ([[1.0, 2.0]], "shape"),
         ([[np.nan] * DIM], "NaN"),
-        ([3], "shape"),
-        ([None], "shape"),
+        ([3], "an id, a vector"),
+        ([None], "an id, a vector"),
     ],
 )
 def test_what_is_no_trajectory_is_refused(trajectory, said):

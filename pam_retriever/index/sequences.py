@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pam_retriever.embedding import embed_questions
+from pam_retriever.embedding import embed_texts
 from pam_retriever.errors import InvalidInput, shortened
 from pam_retriever.evaluation import Validation
 from pam_retriever.index.base import IndexBase, Where
 from pam_retriever.store import last_fit
 from pam_retriever.types import Float32, Hits
-from pam_retriever.validation import check_count, check_finite, check_flag, check_id, check_vectors, read_list
+from pam_retriever.validation import (
+    check_count,
+    check_finite,
+    check_flag,
+    check_id,
+    check_text,
+    check_vectors,
+    read_list,
+)
 
 if TYPE_CHECKING:  # ``retrieval.sequences`` is loaded by the calls that need it, so that an index opens sooner
     from pam_retriever.retrieval.sequences.mixture import NextMixture
@@ -24,6 +32,13 @@ if TYPE_CHECKING:  # ``retrieval.sequences`` is loaded by the calls that need it
 NEXT = "next"  # the setting with the weights of the evidence
 Step = str | npt.NDArray[np.floating] | Sequence[float] | Mapping[str, str]
 Steps = Sequence[Step] | npt.NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Text:
+    """A step that was given as a text."""
+
+    text: str
 
 
 class NextSteps(IndexBase):
@@ -49,8 +64,8 @@ class NextSteps(IndexBase):
 
         Args:
             trajectory: its steps, the newest last; the last ten are used. A step is an id, a vector, or ``{"text":
-                ...}`` for the embedder. A vector that is a noisy copy of a stored memory is replaced by it. An array
-                (T, dim) is T vectors.
+                ...}``, which is embedded as the text of a memory. A vector that is a noisy copy of a stored memory is
+                replaced by it. An array (T, dim) is T vectors.
             k: number of hits.
             where: metadata filter of the hits and of all evidence; see ``filters``. The steps must pass it, too.
             cue_where: filter that the steps must pass instead of ``where``; {} for all, for example if steps are
@@ -92,7 +107,7 @@ class NextSteps(IndexBase):
 
         settings = NextSettings(check_count("k", k), where, cue_where, lowest, check_flag("explain", explain))
         trajectories = read_list("trajectories", trajectories)
-        steps = [self._read_steps(trajectory, f"trajectory {at}") for at, trajectory in enumerate(trajectories)]
+        steps = self._embed_steps([self._read_steps(one, f"trajectory {at}") for at, one in enumerate(trajectories)])
         if not steps:
             return []
         with self._lock.shared():
@@ -110,13 +125,14 @@ class NextSteps(IndexBase):
                 mixture = replace(mixture, bilinear=Bilinear.unpack(packed, self.dim))
             return next_hits(view, mixture or _prior(), steps, settings)
 
-    def _read_steps(self, trajectory: Steps, name: str) -> list[str | Float32]:
-        """Returns the steps as ids and vectors (d,).
+    def _read_steps(self, trajectory: Steps, name: str) -> list[str | Text | Float32]:
+        """Returns the steps as ids, texts and vectors (d,).
 
         Raises:
-            InvalidInput: a step is neither, or there is no step.
+            InvalidInput: a step is none of them, or there is no step.
         """
-        if isinstance(trajectory, str | Mapping) or not isinstance(trajectory, Sequence | np.ndarray):
+        array = isinstance(trajectory, np.ndarray) and trajectory.ndim > 0
+        if not array and (isinstance(trajectory, str | bytes) or not isinstance(trajectory, Sequence)):
             raise InvalidInput(
                 f"{name.capitalize()} is {shortened(str(trajectory))}.",
                 "a list of steps: ids, vectors, or {'text': ...}",
@@ -124,28 +140,22 @@ class NextSteps(IndexBase):
             )
         if not len(trajectory):
             raise InvalidInput(f"{name.capitalize()} has no steps.", "at least one", "Pass the last steps so far.")
-        read: list[str | Float32] = []
-        for at, step in enumerate(trajectory):
-            where = f"step {at} of {name}"
-            if isinstance(step, str):
-                read.append(check_id(step, where))
-            elif isinstance(step, Mapping):
-                read.append(self._embed_step(step, where))
-            else:
-                row = np.asarray(step)
-                read.append(check_vectors(row[None] if row.ndim else [[]], self.dim, where)[0])
-        return read
+        return [_read_step(step, self.dim, f"step {at} of {name}") for at, step in enumerate(trajectory)]
 
-    def _embed_step(self, step: Mapping[str, str], where: str) -> Float32:
-        if set(step) != {"text"}:
-            raise InvalidInput(
-                f"Got {shortened(str(dict(step)))} as {where}.", "{'text': ...}", "Pass an id as a string."
-            )
-        vectors = embed_questions(
-            self._embedder, [step["text"]], self.dim, "recall_next([{'text': ...}])", lambda: self.embedder_name
-        )
-        vector: Float32 = vectors[0]
-        return vector
+    def _embed_steps(self, trajectories: list[list[str | Text | Float32]]) -> list[list[str | Float32]]:
+        """Returns the last steps, with the vectors of texts: one call embeds them all, as texts of memories."""
+        from pam_retriever.retrieval.sequences.steps import LONGEST
+
+        read = [  # ids are checked, also those before the last steps
+            [one for at, one in enumerate(steps, LONGEST - len(steps)) if at >= 0 or not isinstance(one, Text)]
+            for steps in trajectories
+        ]
+        texts = [step.text for steps in read for step in steps if isinstance(step, Text)]
+        if not texts:
+            return [[step for step in steps if not isinstance(step, Text)] for steps in read]
+        call = "recall_next([{'text': ...}])"
+        embedded = iter(embed_texts(self._embedder, texts, self.dim, call, lambda: self.embedder_name))
+        return [[next(embedded) if isinstance(step, Text) else step for step in steps] for steps in read]
 
     def _fit_next(self, seed: int, nothing_new: bool) -> tuple[int, Validation]:
         """Fits the weights of the next-step evidence on the newest steps.
@@ -174,6 +184,34 @@ class NextSteps(IndexBase):
             # no bytes without a model: an earlier one knows of experience that may be erased
             self._store.set_setting(NEXT, mixture.to_dict(), b"" if bilinear is None else bilinear.pack())
         return questions, validation
+
+
+def _read_step(step: Step, dim: int, name: str) -> str | Text | Float32:
+    """Returns a step as an id, a text or a vector (dim,).
+
+    Raises:
+        InvalidInput: it is none of them.
+    """
+    if isinstance(step, str):
+        return check_id(step, name)
+    if isinstance(step, Mapping):
+        if set(step) != {"text"}:
+            raise InvalidInput(
+                f"Got {shortened(str(dict(step)))} as {name}.", "{'text': ...}", "Pass an id as a string."
+            )
+        text = check_text(step["text"], name)
+        if not text.strip():
+            raise InvalidInput(f"Got an empty text as {name}.", "words", "Leave the step out.")
+        return Text(text)
+    if isinstance(step, bytes) or not (isinstance(step, Sequence) or np.ndim(step)):
+        raise InvalidInput(
+            f"Got {shortened(repr(step))} as {name}.",
+            "an id, a vector, or {'text': ...}",
+            "Wrap a single vector in a list.",
+        )
+    rows: Any = step[None] if isinstance(step, np.ndarray) else [step]
+    vector: Float32 = check_vectors(rows, dim, name)[0]
+    return vector
 
 
 @lru_cache(maxsize=1)

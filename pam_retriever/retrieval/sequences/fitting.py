@@ -298,8 +298,8 @@ def _questions(experienced: ExperienceCopy, begins: Int64, random: np.random.Gen
     keys = similar.keys(distinct)
     vectors = np.zeros((*last.shape, keys.shape[1]), np.float32)
     vectors[same] = keys[position]
-    lengths = at - np.searchsorted(trajectory, trajectory[at])
-    steps = LastSteps(last, vectors, lengths, at - same.sum(axis=1))
+    lengths = same.sum(axis=1)
+    steps = LastSteps(last, vectors, lengths, at - lengths)
     return Questions(
         steps, [np.unique(rows[first:end]) for first, end in zip(at, ends[held_out_questions], strict=True)]
     )

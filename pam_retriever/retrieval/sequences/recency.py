@@ -27,7 +27,7 @@ class Recency:
         if steps.until is None:
             history = history[history >= 0]  # a reopened index has no positions of deleted memories
         self._history, self._rows = history, steps.rows
-        self._own = np.minimum(steps.lengths, steps.rows.shape[1])
+        self._own = steps.lengths
         self._until = self._before(history) if steps.until is None else steps.until
 
     def columns(self, pools: Pools) -> dict[str, Float64]:

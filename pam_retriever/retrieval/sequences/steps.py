@@ -24,7 +24,7 @@ class LastSteps:
     Attributes:
         rows: (Q, 10) the stored memory of each step; -1 for a step that is not stored, and for no step.
         vectors: (Q, 10, d) the vector of each step, of unit length; zeros for no step.
-        lengths: (Q,) number of steps of each trajectory.
+        lengths: (Q,) number of steps, at most 10: what came before them counts as little as if it were not given.
         until: (Q,) number of stored steps before the question. None for all stored steps, except steps of the question
             that were stored last.
     """
@@ -71,7 +71,7 @@ def read_steps(view: View, trajectories: Sequence[Sequence[str | Float32]], amon
         units = unit(np.stack([one[2] for one in given]))
         vectors[query, back] = units
         rows[query, back] = _taken_for(view, units, among)
-    return LastSteps(rows, vectors, np.array([len(steps) for steps in trajectories], np.int64))
+    return LastSteps(rows, vectors, np.array([min(len(steps), LONGEST) for steps in trajectories], np.int64))
 
 
 def _taken_for(view: View, units: Float32, among: Rows | None) -> Int64:
