@@ -54,6 +54,6 @@ class FlatKeys:
     def reconstruct_batch(self, positions: Int64) -> Float32:
         """Returns copies of the keys at ``positions``."""
         if len(self._blocks) == 1:
-            keys: Float32 = self._blocks[0][positions]
+            keys: Float32 = self._blocks[0].take(positions, axis=0)  # faster than an index
             return keys
-        return np.concatenate([block[positions] for block in self._blocks], axis=1)
+        return np.concatenate([block.take(positions, axis=0) for block in self._blocks], axis=1)

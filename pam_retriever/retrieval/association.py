@@ -306,9 +306,8 @@ def _query(cues: Cues, regime: ScoringWeights, meant: Float32, predicted: Float3
 
 def _exact_links(cues: Cues, view: View, calibration: Calibration) -> Part:
     """Returns the links of the memories that each cue was recognised as: query, row, strength."""
-    flat, weight = np.concatenate(cues.rows), np.concatenate(cues.weights)
-    query = np.repeat(np.arange(len(cues)), [len(rows) for rows in cues.rows])
-    owner, linked, strength = _links_of(view, calibration)(flat)
+    query, row, weight = cues.meant
+    owner, linked, strength = _links_of(view, calibration)(row)
     return query[owner], linked, strength * weight[owner]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from pam_retriever.ann import AnnIndex
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.errors import UnknownId
+from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.keys import unit
 from pam_retriever.model.scoring import NEIGHBOURS, look_alike_mass
@@ -74,6 +76,17 @@ class Cues:
 
     def __len__(self) -> int:
         return len(self.own)
+
+    @cached_property
+    def meant(self) -> Links:
+        """Query, memory and weight of each memory to which a query was completed, in the order of the queries."""
+        if len(self.rows) == 1:  # mostly
+            row, weight = self.rows[0], self.weights[0]
+            return np.zeros(len(row), np.int64), row, weight
+        query = np.arange(len(self.rows)).repeat([len(rows) for rows in self.rows])
+        if not len(query):
+            return query, np.empty(0, np.int64), np.empty(0, np.float32)
+        return query, np.concatenate(self.rows), np.concatenate(self.weights)
 
     def followed_by(self, others: Cues) -> Cues:
         """Appends the cues ``others``."""
@@ -305,12 +318,9 @@ def _unit_parts(predicted: Float32, dim: int) -> Float32:
 
 def recognised(cues: Cues, links: CooccurrenceGraph) -> Float32:
     """Returns the probability (Q,) that each cue is an experienced memory."""
-    counts = [len(rows) for rows in cues.rows]
-    flat = np.concatenate(cues.rows) if cues.rows else np.empty(0, np.int64)
-    owner = np.repeat(np.arange(len(cues)), counts)
-    weight = np.concatenate(cues.weights) if cues.weights else np.empty(0)
-    experienced = np.bincount(owner, weight * links.experienced(flat), len(cues))
-    total = np.maximum(np.bincount(owner, weight, len(cues)), 1e-12)
+    query, row, weight = cues.meant
+    experienced = np.bincount(query, weight * links.experienced(row), len(cues))
+    total = np.maximum(np.bincount(query, weight, len(cues)), 1e-12)
     return (cues.trust * experienced / total).astype(np.float32)
 
 

@@ -87,8 +87,8 @@ class DirectedShares:
 
 def _seeds(view: View, cues: Cues, sure: Float32) -> Links:
     """Returns query, row and mass of the memories whose links count for each query: the cue and its look-alikes."""
-    query = np.arange(len(cues)).repeat([len(rows) for rows in cues.rows])
-    row, mass = np.concatenate(cues.rows), np.concatenate(cues.weights) * sure[query]
+    query, row, mass = cues.meant
+    mass = mass * sure[query]
     asking = (sure < 1 - LEAST).nonzero()[0]
     if len(asking):
         alike, others = look_alikes(cues, asking, view, cues.among)

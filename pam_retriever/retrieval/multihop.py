@@ -196,10 +196,9 @@ def _begin(cues: Cues, index: AnnIndex, recognise: bool) -> tuple[Cues, Paths]:
     """
     if not recognise:
         return cues, _at(cues.own)
-    query = np.repeat(np.arange(len(cues)), [len(rows) for rows in cues.rows])
-    rows = np.concatenate(cues.rows)
+    query, rows, weights = cues.meant
     best = np.array([weights.max(initial=0) for weights in cues.weights], np.float32)
-    weights = np.concatenate(cues.weights) / best[query] * cues.one_of[query]
+    weights = weights / best[query] * cues.one_of[query]
     stored = stored_cues(index.keys(rows), rows, cues.given.shape[1])
     recognised = replace(
         stored, given=cues.given[query], unaided=cues.unaided[query], among=cues.among, visible=cues.visible
