@@ -12,7 +12,6 @@ from functools import partial
 
 import numpy as np
 
-from pam_retriever.ann import AnnIndex
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.mentions.source import Mentioned
@@ -36,6 +35,7 @@ SMOOTHING = 0.3  # weight of the mean score of the neighbours
 WINDOW = 2  # largest distance to a neighbour in positions, for scores and for words
 SOURCES = ("words", "labels", "similarity", "association", "mentions", "neighbours", "times")
 Directed = Callable[[Int64, Float32], Float32]
+Keys = Callable[[Int64], Float32]  # returns the keys (n, width) of stored rows (n,)
 THEN = 30  # candidates by similarity, and by words, among the memories of a time that a question names
 CANDIDATES = FOR_WORDS  # number of candidates per source, and at least the number of hits
 
@@ -131,7 +131,7 @@ class HybridScorer:
         else:  # the neighbours are on the other side: a memory that came after is found by its predecessors
             rows = np.union1d(pool, _around(links.reversed(), pool, WINDOW, cues.visible)[1])
         question = Question(query, terms, association, cues.visible, mentioned, self._without, towards)
-        scored = score_rows(question, rows, self._index, links, lexicon, self._channels)
+        scored = score_rows(question, rows, self._index.keys, links, lexicon, self._channels)
         scores, similarity, lexical, parts = scored.scores, scored.similarity, scored.lexical, scored.association
         sources = scored.sources
         if time_evidence is not None:
@@ -203,7 +203,7 @@ class Scored:
 def score_rows(
     question: Question,
     rows: Int64,
-    index: AnnIndex,
+    keys_of: Keys,
     links: CooccurrenceGraph,
     lexicon: Lexicon,
     channels: Channels,
@@ -215,7 +215,7 @@ def score_rows(
     near = _around(links.reversed(), rows, WINDOW, question.visible)
     if "neighbours" in question.without:
         near = near[0][:0], near[1][:0], near[2][:0]
-    keys, association = index.keys(rows), question.association
+    keys, association = keys_of(rows), question.association
     similarity: Float32 = keys[:, : len(question.given)] @ question.given
     parts = None if association is None else keys @ association
     if parts is not None and question.towards is not None:
@@ -244,13 +244,11 @@ def score_rows(
     return Scored(scores, similarity, lexical, parts, sources)
 
 
-def plain_scores(
-    question: Question, rows: Int64, index: AnnIndex, links: CooccurrenceGraph, lexicon: Lexicon
-) -> Float32:
+def plain_scores(question: Question, rows: Int64, keys_of: Keys, links: CooccurrenceGraph, lexicon: Lexicon) -> Float32:
     """Returns the scores (n,) of sorted ``rows`` in a recall without association and without feedback."""
     _, met, _ = _around(links.reversed(), rows, WINDOW, question.visible)
     every = np.union1d(rows, met) if len(met) else rows
-    scores = score_rows(question, every, index, links, lexicon, Channels(similarity=1)).scores
+    scores = score_rows(question, every, keys_of, links, lexicon, Channels(similarity=1)).scores
     return scores[np.searchsorted(every, rows)]
 
 

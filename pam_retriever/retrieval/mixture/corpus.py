@@ -50,6 +50,7 @@ class Corpus:
     def _see(self, view: View) -> None:
         self.version: object = view.database.memories.words_version  # of the words
         self._near: tuple[Float32, int, Rows | None, list[Int64]] | None = None
+        self._read: tuple[Int64, Float32] | None = None
         self._view = view
         self._similar: AnnIndex = view.similar
         self._links: CooccurrenceGraph = view.links
@@ -88,7 +89,14 @@ class Corpus:
 
     def __getitem__(self, at: Int64) -> Float32:
         """Returns the vectors (m, dim) at positions (m,), of unit length."""
-        return self._similar.keys(self.rows[at])
+        return self.keys(self.rows[at])
+
+    def keys(self, rows: Int64) -> Float32:
+        """Returns the vectors (m, dim) of stored rows (m,); several sources read those of the same candidates."""
+        last = self._read
+        if last is None or not np.array_equal(last[0], rows):
+            self._read = last = rows, self._similar.keys(rows)
+        return last[1]
 
     def nearest(self, vectors: Float32, n: int, allowed: Rows | None = None) -> list[Int64]:
         """For each vector (Q, dim), returns the positions of the ``n`` most similar memories, best first.
@@ -104,7 +112,7 @@ class Corpus:
     def plain(self, vector: Float32, words: WordList, at: Int64, direction: Direction | None = None) -> Float32:
         """Returns the scores (m,) of the memories at sorted positions, in a recall of one question without feedback."""
         question, links = Question(vector, list(words)), self._links.towards(direction)
-        return plain_scores(question, self.rows[at], self._similar, links, self.lexicon)
+        return plain_scores(question, self.rows[at], self.keys, links, self.lexicon)
 
     def mentioning(self) -> Mentioning | None:
         """Returns the source of mentions in these memories; None if no memory has a name."""

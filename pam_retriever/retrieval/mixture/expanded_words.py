@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pam_retriever.retrieval.mixture.growing import Growing
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
-from pam_retriever.retrieval.mixture.requests import Growing, RequestLog
+from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.shares import grown
 from pam_retriever.retrieval.mixture.sources import best, by_length
 from pam_retriever.retrieval.mixture.words import BM25, Field

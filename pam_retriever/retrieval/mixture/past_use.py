@@ -9,7 +9,7 @@ import numpy as np
 
 from pam_retriever.retrieval.mixture.neighbours import top, weights_of
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
-from pam_retriever.retrieval.mixture.requests import RequestLog
+from pam_retriever.retrieval.mixture.requests import RequestLog, joint
 from pam_retriever.retrieval.mixture.shares import log_share
 from pam_retriever.types import Float32, Int64
 
@@ -31,7 +31,6 @@ class PastUse:
     name = "requests"
     features = ("dense_10", "dense_50", "lexical_50", "regression", "regression_share")
     NEIGHBOURS = 192  # number of neighbours in the regression
-    DENSE_PART = 0.7  # weight of dense similarity in its kernel; the rest is TF-IDF
     WIDTH = 2.0
     RIDGE = 0.3
 
@@ -69,11 +68,8 @@ class PastUse:
         """Returns the neighbours (Q, n) of the regression and their similarity. The nearest give the candidates."""
         last = self._last
         if last is None or last[0] is not cues or last[1] != len(self._log):
-            last = self._last = cues, len(self._log), *top(self._joint(*self._log.likeness(cues)), self.NEIGHBOURS)
+            last = self._last = cues, len(self._log), *top(joint(*self._log.likeness(cues)), self.NEIGHBOURS)
         return last[2:]
-
-    def _joint(self, dense: Float32, lexical: Float32) -> Float32:
-        return np.float32(self.DENSE_PART) * dense + np.float32(1 - self.DENSE_PART) * lexical
 
     def _used(self, near: Int64, weights: Float32, pools: Pools) -> Float32:
         """Returns the use (P, columns) of each candidate by requests (Q, n), for weights (columns, Q, n) of these."""
@@ -86,7 +82,7 @@ class PastUse:
         weights = np.zeros(near.shape, np.float32)
         for at, requests in enumerate(near):
             if cues.rows[at] < 0:  # the text of a stored memory is not a request; memories used with it count instead
-                kernel = self._kernel(self._joint(*self._log.gram(requests)))
+                kernel = self._kernel(joint(*self._log.gram(requests)))
                 kernel.flat[:: len(kernel) + 1] += np.float32(self.RIDGE)
                 weights[at] = _solve(kernel, self._kernel(likeness[at]))
         return near, weights

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pam_retriever.retrieval.mixture.growing import Growing
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
-from pam_retriever.retrieval.mixture.requests import Growing, RequestLog
+from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.shares import grown
 from pam_retriever.retrieval.mixture.sources import best
 from pam_retriever.types import Float32, Int64
@@ -39,7 +40,13 @@ class Profile:
         if not len(used):
             return np.zeros((len(pools), 1), np.float32)
         position = grown(self._position, self._log.size, -1)[pools.row]
-        return (np.where(position < 0, np.float32(0), near[pools.cue, position]) * pools.visible)[:, None]
+        if self._follows_likeness(cues):  # which is approximate for many requests
+            found = np.zeros(len(pools), np.float32)
+            there = position >= 0
+            found[there] = self._units.view[position[there]] @ cues.vectors[0]
+        else:
+            found = np.where(position < 0, np.float32(0), near[pools.cue, position])
+        return (found * pools.visible)[:, None]
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
         used, near = self._near(cues)
@@ -50,11 +57,13 @@ class Profile:
         used, means = self._means()
         last = self._last
         if last is None or last[0] is not cues or last[1] != len(self._log):
-            # the cosine of a mean follows from the cosines of its members, which are fewer numbers than the mean has
-            few = len(cues) == 1 and self.USES * len(self._user) < means.size
-            near = self._from_likeness(cues) if few else cues.vectors @ means.T
+            near = self._from_likeness(cues) if self._follows_likeness(cues) else cues.vectors @ means.T
             last = self._last = cues, len(self._log), near
         return used, last[2]
+
+    def _follows_likeness(self, cues: Cues) -> bool:
+        """Whether the cosine of a mean follows from those of its members, which are fewer numbers than the mean has."""
+        return len(cues) == 1 and self.USES * len(self._user) < self._units.view.size
 
     def _from_likeness(self, cues: Cues) -> Float32:
         """Returns the row (1, U) of one question."""

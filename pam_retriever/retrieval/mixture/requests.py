@@ -11,9 +11,14 @@ from pam_retriever.ann.scan import FEW as FEW_QUERIES
 from pam_retriever.ann.scan import few_products
 from pam_retriever.arrays import concatenated, firsts
 from pam_retriever.experience.feedback import MOST_OF_ONE
+from pam_retriever.retrieval.mixture.growing import Growing
+from pam_retriever.retrieval.mixture.narrow import NarrowVectors
 from pam_retriever.retrieval.mixture.pools import Cues, WordList
+from pam_retriever.retrieval.mixture.sources import largest
 from pam_retriever.types import Float32, Int64
 
+DENSE_PART = 0.7  # weight of dense similarity in the similarity of two requests; the rest is TF-IDF
+EXACT = 512  # requests, of those that seem most similar to a question, whose dense similarity is exact
 STALE, FEW = 0.1, 100  # inverted lists are rebuilt after this share plus this number of new requests
 
 
@@ -87,7 +92,7 @@ class RequestLog:
         most: float = MOST_OF_ONE,
     ) -> None:
         self.size, self._most = size, most
-        self._vectors = Growing(np.empty((0, vectors.shape[1]), np.float32))
+        self._vectors, self._narrow = Growing(np.empty((0, vectors.shape[1]), np.float32)), NarrowVectors()
         self._starts, self._rows = Growing(np.zeros(1, np.int64)), Growing(np.empty(0, np.int64))
         self._weights, self._counted = Growing(np.empty(0, np.float32)), Growing(np.empty(0, np.float32))
         self._of_writer: dict[tuple[Hashable, int], float] = {}
@@ -169,14 +174,27 @@ class RequestLog:
         return counted
 
     def likeness(self, cues: Cues) -> tuple[Float32, Float32]:
-        """Returns ``cosines`` and ``word_cosines``, computed once for all sources."""
+        """Returns dense and lexical similarity (Q, n) of cues and requests, computed once for all sources.
+
+        Of many requests, the dense similarity is exact for the most similar ones, and approximate for the others.
+        """
         last = self._last
         if last is None or last[0] is not cues or last[1] != len(self):
-            self._last = last = cues, len(self), self.cosines(cues), self.word_cosines(cues)
+            lexical = self.word_cosines(cues)
+            self._last = last = cues, len(self), self._dense(cues, lexical), lexical
         return last[2:]
 
+    def _dense(self, cues: Cues, lexical: Float32) -> Float32:
+        dense = self._narrow.products(cues.vectors, self.vectors)
+        if dense is None:
+            return self.cosines(cues)
+        for cue, its_dense, its_lexical in zip(cues.vectors, dense, lexical, strict=True):
+            near = largest(joint(its_dense, its_lexical), min(EXACT, len(self)))
+            its_dense[near] = few_products(cue[None], self.vectors[near])[0]
+        return dense
+
     def cosines(self, cues: Cues) -> Float32:
-        """Returns the dense similarity (Q, n) of cues and requests."""
+        """Returns the exact dense similarity (Q, n) of cues and requests."""
         if len(cues) <= FEW_QUERIES:
             return few_products(cues.vectors, self.vectors)
         cosines: Float32 = cues.vectors @ self.vectors.T
@@ -248,34 +266,10 @@ class RequestLog:
         return weighed[1:]
 
 
+def joint(dense: Float32, lexical: Float32) -> Float32:
+    """Returns the similarity of requests by vectors and words."""
+    return np.float32(DENSE_PART) * dense + np.float32(1 - DENSE_PART) * lexical
+
+
 def _unit(values: Float32) -> Float32:
     return values / np.float32(max(float(np.linalg.norm(values)), 1e-6))
-
-
-class Growing:
-    """An array that grows along its first axis.
-
-    Args:
-        values: the first values, which are copied.
-    """
-
-    def __init__(self, values: np.ndarray) -> None:
-        self._values, self._n = np.array(values), len(values)
-
-    def __len__(self) -> int:
-        return self._n
-
-    @property
-    def view(self) -> np.ndarray:
-        """Returns all values."""
-        return self._values[: self._n]
-
-    def extend(self, more: np.ndarray) -> None:
-        """Appends values."""
-        end = self._n + len(more)
-        if end > len(self._values):
-            grown = np.empty((max(16, 2 * end) if self._n else end, *self._values.shape[1:]), self._values.dtype)
-            grown[: self._n] = self.view
-            self._values = grown
-        self._values[self._n : end] = more
-        self._n = end
