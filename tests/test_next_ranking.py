@@ -11,10 +11,11 @@ from pam_retriever.model.keys import unit
 from pam_retriever.retrieval.mixture.fitting import ndcg_at
 from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions
 from pam_retriever.retrieval.mixture.logit import Choices
-from pam_retriever.retrieval.sequences.features import FEATURES
+from pam_retriever.retrieval.sequences.features import FEATURES, NextEvidence
 from pam_retriever.retrieval.sequences.fitting import ExperienceCopy, fit_next, held_out
 from pam_retriever.retrieval.sequences.mixture import NextMixture
-from pam_retriever.types import Float64
+from pam_retriever.retrieval.sequences.steps import LONGEST, LastSteps
+from pam_retriever.types import Float64, Int64
 
 ALONE = np.array([name == "blend" for name in FEATURES], np.float32)
 
@@ -69,6 +70,47 @@ def test_where_habits_stay_the_fitted_weights_answer():
     noisy = [[step if random.random() > 0.2 else int(random.integers(120))] for step in done]
     mixture, _, _ = fit_next(copy_of(noisy))
     assert not np.array_equal(mixture.weights[0], ALONE)
+
+
+def weekly(seed: int) -> list[list[int]]:
+    """Returns moments of about eight memories in no order: the same ones each week, with other memories among them."""
+    random = np.random.default_rng(seed)
+    plan = [random.choice(200, 8, replace=False) for _ in range(7)]
+    log = []
+    for moment in range(7 * 40):
+        usual = random.permutation(plan[moment % 7])[: int(random.integers(5, 8))]
+        log.append(random.permutation([*usual.tolist(), *random.integers(0, 200, 2).tolist()]).tolist())
+    return log
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_next_moment_is_found_if_the_steps_of_a_moment_are_in_no_order(seed):
+    """Baseline: what followed the last three moments, the newest twice as much as the one before."""
+    log = weekly(seed)
+    first, memories = len(log) - 56, 200
+    experienced, after = copy_of(log[:first]), np.zeros((memories, memories))
+    mixture, _, _ = fit_next(experienced)
+    graph, found = experienced.graph(np.arange(len(experienced.rows))), []
+    for at, came in enumerate(log):
+        before = log[max(0, at - 3) : at]
+        if at >= first:
+            followed = sum(after[these].sum(axis=0) / 2**back for back, these in enumerate(reversed(before)))
+            evidence = NextEvidence(graph, experienced.similar, np.arange(memories), bilinear=mixture.bilinear)
+            best = best_of(evidence, mixture, [step for these in before for step in these])
+            found.append([np.isin(best, came).sum(), np.isin(np.argsort(-followed)[:10], came).sum()])
+        for back, these in enumerate(reversed(before)):
+            after[np.ix_(these, came)] += 1 / (back + 1)
+    ours, baseline = np.mean(found, axis=0)
+    assert ours > baseline
+
+
+def best_of(evidence: NextEvidence, mixture: NextMixture, steps: list[int]) -> Int64:
+    """Returns the ten most likely memories after some steps."""
+    last = np.array([steps[: -LONGEST - 1 : -1]])
+    question = evidence.ask(LastSteps(last, evidence._similar.keys(last[0])[None], np.array([LONGEST])))
+    pools, _ = evidence.pools(question)
+    scores = mixture.score(evidence.score(question, pools), pools, np.array([True]), evidence.coverage)
+    return pools.row[np.argsort(-scores, kind="stable")[:10]]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -79,6 +79,17 @@ def test_contexts_are_counted_as_in_plain_python(walks, data):
         )
         _, row, times = seen.count(seen.context() >= order, seen.after())
         assert dict(zip(row.tolist(), times.tolist(), strict=True)) == dict(wanted)
+    wanted = Counter(
+        walk[at + back + distance]
+        for back, step in enumerate(reversed(asked))
+        for walk in walks
+        for at in range(len(walk))
+        if walk[at] == step
+        for distance in range(1, 6)
+        if at + back + distance < len(walk)
+    )
+    _, row, times = seen.ahead(graph, None)
+    assert dict(zip(row.tolist(), times.tolist(), strict=True)) == dict(wanted)
 
 
 def test_what_always_followed_comes_before_what_looks_alike():

@@ -49,7 +49,7 @@ PROPOSERS = (
 SOURCES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("first order", ("order_1", "came_next", "came_once", "came_share", "came_latest", "came_before", "order_1:late")),
     ("longer contexts", ("order_2", "order_3", "order_4")),
-    ("earlier steps", ("aligned", "after_earlier", "later", "around")),
+    ("earlier steps", ("aligned", "after_earlier", "later", "around", "ahead")),
     ("session neighbours", ("neighbours_after", "neighbours_before")),
     ("second step", ("second_step",)),
     ("look-alikes", ("alike",)),
@@ -60,7 +60,7 @@ SOURCES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("sum of shares", ("blend",)),
 )
 FEATURES = tuple(feature for _, features in SOURCES for feature in features)
-TIMES = ("came_latest", "came_before", "aligned", "after_earlier", "later", "around")  # counts
+TIMES = ("came_latest", "came_before", "aligned", "after_earlier", "later", "around", "ahead")  # counts
 WEIGHED = ("neighbours_after", "neighbours_before", "second_step", "alike")  # weighted counts
 # the shares that ``blend`` sums to one feature
 SHARES = (
@@ -163,6 +163,7 @@ class NextEvidence:
             [seen.count(every, seen.after(n)) for n in range(1, transitions.REACH + 1)]
             + [seen.count(every, seen.before(n)) for n in range(1, transitions.REACH + 1)]
         )
+        found["ahead"] = seen.ahead(graph, allowed)
         found["neighbours_after"], found["neighbours_before"] = transitions.session_neighbours(graph, seen, count)
         first = transitions.strongest(transitions.shares(found["order_1"], count), THROUGH)
         found["second_step"] = transitions.onward(graph, first, ONWARD_OF, allowed)

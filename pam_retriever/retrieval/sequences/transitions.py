@@ -13,6 +13,7 @@ from pam_retriever.types import Bools, Float32, Float64, Int64
 
 REACH = 5  # positions before and after an occurrence that are read
 LATEST = 1_000  # last occurrences of a step that are read
+LAID_ON = 100  # the same, where more positions of each are read
 ORDER = 4  # most steps in a context
 NEIGHBOURS = 200  # sessions that share some of the last steps
 AGED, NEAR = 0.7, 0.6  # factors: per step back in the question; per position from the match
@@ -70,6 +71,26 @@ class Occurrences:
             alike = alike & (step >= 0) & (self.before(distance) == step)
             length = length + alike
         return length
+
+    def ahead(self, graph: CooccurrenceGraph, allowed: Rows | None) -> Found:
+        """Counts the memories that came up to five positions after the end of the question, laid on each occurrence.
+
+        If the question's third last step occurred before, its last step is expected two positions later, and what is
+        to come three to seven. So the next moment is found, if several steps of a moment are in no order.
+        """
+        owner = self.query * self.rows.shape[1] + self.back
+        order = np.argsort(owner, kind="stable")
+        owner = owner[order]
+        latest = order[np.searchsorted(owner, owner, side="right") - np.arange(len(owner)) <= LAID_ON]
+        reach = self.rows.shape[1] - 1 + REACH
+        came = graph.beside(self.at[latest], reach)[:, reach:]
+        distance = np.arange(1, reach + 1) - self.back[latest][:, None]
+        there = (came >= 0) & (distance >= 1) & (distance <= REACH)
+        query, came = self.query[latest[there.nonzero()[0]]], came[there]
+        if allowed is not None:
+            inside = holds(allowed, came)
+            query, came = query[inside], came[inside]
+        return added_up(query, came, np.ones(len(came), np.float32))
 
     def count(self, chosen: Bools, came: Int64) -> Found:
         """Counts each memory of ``came`` (E,) at the chosen occurrences."""
