@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
 
 from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.retrieval import hybrid
 from pam_retriever.timewords.reader import read_question, read_text
 from pam_retriever.timewords.scores import TimePrior, time_scores
 
@@ -160,3 +161,17 @@ def test_an_explicit_year_is_that_year_and_now_decides_one_that_is_left_out():
     assert times("What did we do in November?", datetime(2023, 10, 3)) == {"2022-11-01 to 2022-11-30"}
     assert times("What did we do in November 2022?", march_2024) == {"2022-11-01 to 2022-11-30"}
     assert not index.recall(when="November 2023", now=march_2024).ids
+
+
+def test_few_memories_of_a_time_are_compared_as_by_a_look_up(monkeypatch):
+    rng = np.random.default_rng(0)
+    vectors = rng.standard_normal((400, 8)).astype(np.float32)
+    index = PredictiveAssociativeIndex(dim=8)
+    days = [datetime(2023, 1, 1) + timedelta(days=at // 4) for at in range(400)]
+    index.add(vectors, texts=[f"note {at % 7} of the day" for at in range(400)], timestamps=days)
+    question = {"text": "which note did I write in February?", "now": datetime(2023, 6, 1), "k": 20}
+    directly = index.recall(vectors[0], **question)
+    monkeypatch.setattr(hybrid, "FEW_THEN", 0)
+    assert [(hit.id, hit.score) for hit in index.recall(vectors[0], **question)] == [
+        (hit.id, hit.score) for hit in directly
+    ]

@@ -37,6 +37,7 @@ SOURCES = ("words", "labels", "similarity", "association", "mentions", "neighbou
 Directed = Callable[[Int64, Float32], Float32]
 Keys = Callable[[Int64], Float32]  # returns the keys (n, width) of stored rows (n,)
 THEN = 30  # candidates by similarity, and by words, among the memories of a time that a question names
+FEW_THEN = 1000  # most such memories that are compared with the question one by one
 CANDIDATES = FOR_WORDS  # number of candidates per source, and at least the number of hits
 
 
@@ -162,7 +163,11 @@ class HybridScorer:
         n, then = max(THEN, k + 1), time_evidence.best(allowed)
         if len(then) <= n:
             return then
-        near = self._view.similar.search(query[None], n, then)[1][0]
+        if len(then) <= FEW_THEN:  # a product with their keys takes a third of the time of a look-up
+            similarity = self._view.similar.keys(then) @ query
+            near = then[np.argpartition(-similarity, n - 1)[:n]]
+        else:
+            near = self._view.similar.search(query[None], n, then)[1][0]
         return np.union1d(near[near >= 0], best_of(by_words, n, then))
 
 

@@ -123,13 +123,11 @@ def rarity(inside: float, n: int) -> float:
 def _of_times(start: float, end: float, times: Float64, prior: TimePrior) -> Float64:
     """Returns how well the time of each memory (n,) fits a period."""
     own, days = np.zeros(len(times)), prior.days * DAY_SECONDS  # 0 for a memory without a time
-    near = np.flatnonzero((times > start - FAR * days) & (times < end + FAR * days))
+    near = ((times > start - FAR * days) & (times < end + FAR * days)).nonzero()[0]
     then = times[near]
-    inside = (then >= start) & (then < end)
-    own[near[inside]] = 1
-    beside = near[~inside]
-    then = times[beside]
-    own[beside] = prior.beside * np.exp(-np.maximum(np.maximum(start - then, then - end), 0) / days)
+    fits = prior.beside * np.exp(np.maximum(np.maximum(start - then, then - end), 0) / -days)
+    fits[(then >= start) & (then < end)] = 1
+    own[near] = fits
     return own
 
 
@@ -137,11 +135,10 @@ def _of_texts(start: float, end: float, n: int, texts: TextPeriods | None, prior
     """Returns the largest share (n,) of a period in a text of each memory that lies inside a period; None for none."""
     if texts is None or not len(texts.row):
         return None
-    shared = np.minimum(texts.end, end) - np.maximum(texts.start, start)
-    there = np.flatnonzero(shared > 0)  # few texts name a period of the question
+    there = ((texts.start < end) & (texts.end > start)).nonzero()[0]  # few texts name a period of the question
     if not len(there):
         return None
-    named = np.zeros(n)
-    parts = prior.in_text * shared[there] / (texts.end[there] - texts.start[there])
+    named, first, last = np.zeros(n), texts.start[there], texts.end[there]
+    parts = prior.in_text * (np.minimum(last, end) - np.maximum(first, start)) / (last - first)
     np.maximum.at(named, texts.row[there], parts)
     return named

@@ -10,16 +10,20 @@ from pam_retriever.timewords.chinese import chinese_tokens
 from pam_retriever.timewords.figures import DECADES, FIGURES, HOURS, SPANISH_HOURS, figure
 from pam_retriever.timewords.lexicon import DEPENDING, HOMONYMS, LANGUAGES, NAMES, TELLING, Entry, Token, words
 
-_ONE = (
-    rf"(?=[\d'’])(?:{FIGURES})"
-    r"|(?P<fiscal>\bFY ?['’]?(?:20)?\d\d\b)"
+_SELDOM = (
+    r"(?P<fiscal>\bFY ?['’]?(?:20)?\d\d\b)"
     r"|(?P<spoken>\ba las? (?:\d{1,2}(?![\w:.,/]|\d)"
     rf"|(?:{'|'.join(SPANISH_HOURS)})\b)"
     rf"|\b(?:a )?(?:(?:half|quarter|ten|twenty) past|quarter to) (?:{HOURS}|\d{{1,2}})\b|\b(?:{HOURS}) o['’]clock\b)"
-    r"|(?P<tens>\b(?:twen|thir|for|fif|six|seven|eigh|nine)ties\b|\b(?:zwanz|dreiß|vierz|fünfz|sechz|siebz|achtz|neunz)igern?\b)"
+    rf"|(?P<tens>\b(?:{'|'.join(f'{name}n?' for name in DECADES)})\b)"
     r"|(?P<quarter>(?:\b|(?<=\b(?:19|20)\d\d))[QH][1-4]\b)"
-    r"|(?P<elided>\b[ldLD]['’](?=\w))"
-    r"|(?P<word>[^\W\d_]+(?:['’][^\W\d_]+|-[^\W\d_]+)*)"
+    r"|(?P<elided>\b[ldLD]['’](?=\w))|"
+)
+_IN_SELDOM = frozenset(  # a match of ``_SELDOM`` has one of these words
+    ["fy", "la", "las", "past", "quarter", "clock", "q", "h", "l", "d", *DECADES, *(f"{name}n" for name in DECADES)]
+)
+_OTHER = (
+    r"(?P<word>[^\W\d_]+(?:['’][^\W\d_]+|-[^\W\d_]+)*)"
     r"|(?P<junk>[\w$€£#]+)|(?P<mark>[.?!;:,–—-]|[^\w\s])"
 )
 _WORD = re.compile(r"[^\W\d_]+")
@@ -27,6 +31,7 @@ _TELLING_WORD = re.compile(r"(?<!\d)[^\W\d_]+")  # not the "am" of "10am"
 _FIGURE = re.compile(r"[\d\u4e00-\u9fff]")
 _CHINESE_CHARACTER = re.compile(r"[\u4e00-\u9fff]")
 MAX_TEXT = 2**31
+_WORDS = ("word", "elided")  # groups of the pattern
 
 
 class _Needed(NamedTuple):
@@ -37,9 +42,17 @@ class _Needed(NamedTuple):
     beside: frozenset[str]
 
 
-@lru_cache(maxsize=1)
-def _pattern() -> re.Pattern[str]:
-    return re.compile(_ONE, re.IGNORECASE)  # compiled on demand: it takes as long as importing ten modules
+@lru_cache(maxsize=2)
+def _pattern(seldom: bool) -> re.Pattern[str]:
+    """Returns the pattern of a token; compiled on demand: it takes as long as importing ten modules."""
+    return re.compile(rf"(?=[\d'’])(?:{FIGURES})|{_SELDOM if seldom else ''}{_OTHER}", re.IGNORECASE)
+
+
+@lru_cache(maxsize=8)
+def _first_words(language: str) -> frozenset[str]:
+    """Returns the words of time of a language, and the first words of its phrases."""
+    single, phrases = words(language)
+    return frozenset([*single, *phrases])
 
 
 @lru_cache(maxsize=1)
@@ -118,27 +131,30 @@ def tokenize(text: str, language: str, start: int = 0, end: int = MAX_TEXT) -> l
 
 def _spaced(text: str, language: str, begin: int, finish: int) -> list[Token]:
     single, phrases = words(language)
-    matches = list(_pattern().finditer(text, begin, finish))
+    known = _first_words(language)
+    seldom = not _IN_SELDOM.isdisjoint(_WORD.findall(text[begin:finish].lower()))
+    matches = list(_pattern(seldom).finditer(text, begin, finish))
     plain = text in (text.lower(), text.upper())  # a text without capitals cannot distinguish names
     tokens: list[Token] = []
     at = 0
     while at < len(matches):
         match = matches[at]
-        if match.lastgroup not in ("word", "elided"):
+        word = match[0]
+        if match.lastgroup in _WORDS and _is_unknown(word, known):  # most words
+            named = word[0].isupper() and not plain and bool(tokens) and tokens[-1].code != "."
+            start, end = match.span()
+            code = "Z" if named or _in_name(text, start, end) else "x"
+            tokens.append(Token(code, 0, start, end, word))
+            at += 1
+            continue
+        if match.lastgroup not in _WORDS:
             if not _ends_abbreviation(tokens, matches, at):
                 tokens.extend(figure(match, "".join(token.code for token in tokens[-2:]), language))
             at += 1
             continue
-        lowered, whole = _bare(match[0]), match[0].lower().replace("’", "'")
-        if lowered not in single and whole not in single and whole not in phrases and "-" not in lowered:
-            name = _in_name(text, match) or (
-                match[0][0].isupper() and not plain and bool(tokens) and tokens[-1].code != "."
-            )
-            tokens.append(Token("Z" if name else "x", 0, match.start(), match.end(), match[0]))
-            at += 1
-            continue  # most words
+        lowered, whole = _bare(word), word.lower().replace("’", "'")
         count, entry = _phrase(matches, at, phrases.get(whole, []))
-        if _in_name(text, match):
+        if _in_name(text, *match.span()):
             count, entry = 1, (("Z", 0),)
         elif entry == (("L", 2),) and count == 2 and not _ends_phrase(tokens, matches, at + 2, single):
             count, entry = 1, None  # "before last Christmas", unlike "the week before last"
@@ -148,7 +164,7 @@ def _spaced(text: str, language: str, begin: int, finish: int) -> list[Token]:
                 tokens.extend(_hyphenated(match, single, plain))
                 at += 1
                 continue
-        tokens.extend(_coded(text, matches[at : at + count], entry, tokens[-1:], plain, language == "en"))
+        tokens += _coded(text, matches[at : at + count], entry, tokens[-1:], plain, language == "en")
         at += count
     return tokens
 
@@ -157,24 +173,36 @@ def _coded(
     text: str, matches: list[re.Match[str]], entry: Entry | None, before: list[Token], plain: bool, english: bool
 ) -> list[Token]:
     """Returns the tokens of a word or phrase after the token ``before``; ``plain`` is a text without capitals."""
-    match, start, end = matches[0], matches[0].start(), matches[-1].end()
-    capital = match[0][0].isupper() and not plain
+    word, start, end = matches[0][0], matches[0].start(), matches[-1].end()
+    capital = not plain and word[0].isupper()
     named = capital and bool(before) and before[0].code != "."
     if entry is None:
-        return [Token("Z" if named else "x", 0, start, end, match[0])]
-    weak = english and _bare(match[0]) in HOMONYMS and not (plain or capital)
-    last = _without_s(match, end, len(matches))
-    song = english and named and len(matches) == 1  # "Yesterday"
-    if english and last < end and entry[0][0] in "WM" and _bare(match[0]) not in NAMES and _plain_before(before):
-        entry = (("n" if entry[0][0] == "W" else "i", 1), *entry)  # "Thursday's lunch", "July's sales"
-    return [
-        Token("Z" if song and code == "R" else code, value, start, last, text[start:end], weak) for code, value in entry
-    ]
+        return [Token("Z" if named else "x", 0, start, end, word)]
+    (first, value), text, last = entry[0], text[start:end], end
+    if not english:
+        return [Token(code, value, start, end, text) for code, value in entry]
+    bare = _bare(word)
+    weak = not (plain or capital) and bare in HOMONYMS
+    if len(matches) == 1:
+        last = end - len(word) + len(bare)
+        if last < end and first in "WM" and bare not in NAMES and _plain_before(before):
+            entry = (("n" if first == "W" else "i", 1), *entry)  # "Thursday's lunch", "July's sales"
+        if named and first == "R":
+            return [Token("Z", value, start, last, text, weak)]  # the song "Yesterday"
+    return [Token(code, value, start, last, text, weak) for code, value in entry]
 
 
 def _plain_before(before: list[Token]) -> bool:
     """Whether no name and no other time is before a word: "Man Friday's", "last Thursday's"."""
     return not before or before[0].code == "." or (before[0].code in "xihofr" and before[0].text.islower())
+
+
+def _is_unknown(word: str, known: frozenset[str]) -> bool:
+    """Whether a word is no word of time, and has no part that is one."""
+    lowered = word.lower()
+    if lowered in known:
+        return False
+    return lowered.isalpha() or ("-" not in lowered and known.isdisjoint((_bare(lowered), lowered.replace("’", "'"))))
 
 
 def _ends_phrase(tokens: list[Token], matches: list[re.Match[str]], at: int, single: dict[str, Entry]) -> bool:
@@ -183,9 +211,8 @@ def _ends_phrase(tokens: list[Token], matches: list[re.Match[str]], at: int, sin
     return bool(tokens) and tokens[-1].code in "USWMH" and (following is None or following[0][0] not in "USWMHP")
 
 
-def _in_name(text: str, match: re.Match[str]) -> bool:
+def _in_name(text: str, start: int, end: int) -> bool:
     """Whether a word is part of the name of a site or a file: "Monday.com", "march.csv"."""
-    start, end = match.span()
     return (text[end : end + 1] == "." and text[end + 1 : end + 2].islower()) or (start > 1 and text[start - 1] in "@_")
 
 
@@ -208,10 +235,6 @@ def _bare(word: str) -> str:
     """Returns a word in lower case, without a genitive ("yesterday's")."""
     lowered = word.lower().replace("’", "'")
     return lowered[:-2] if lowered.endswith("'s") else lowered
-
-
-def _without_s(match: re.Match[str], end: int, count: int) -> int:
-    return end - 2 if count == 1 and match[0].lower().replace("’", "'").endswith("'s") else end
 
 
 def _phrase(
