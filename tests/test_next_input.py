@@ -96,6 +96,22 @@ def test_the_text_of_a_memory_stands_for_it():
         assert of_text.ids == index.recall_next([WORDS[n]], k=24).ids
 
 
+@pytest.mark.parametrize("experienced", [False, True])
+def test_as_many_hits_as_wanted_if_there_are_as_many_memories(experienced: bool):
+    random = np.random.default_rng(0)
+    index = PredictiveAssociativeIndex(DIM)
+    index.add(
+        random.standard_normal((1_000, DIM)),
+        [f"m{n}" for n in range(1_000)],
+        metadatas=[{"kept": n % 3 > 0} for n in range(1_000)],
+    )
+    for number in range(20 * experienced):
+        index.observe(Trajectory(ids=[f"m{n}" for n in random.integers(0, 200, 10)], id=f"w{number}"))
+    for k in (48, 60, 300, 1_000, 5_000):
+        assert len(index.recall_next(["m1", "m2"], k=k)) == min(k, 1_000)
+        assert len(index.recall_next(["m1", "m2"], k=k, where={"kept": True})) == min(k, 666)
+
+
 @pytest.mark.parametrize(
     ("trajectory", "said"),
     [

@@ -145,8 +145,8 @@ class NextEvidence:
         odds = max(never / max(1 - never, 1e-9), 1e-3) / (HIDDEN / (1 - HIDDEN))
         return float(min(2 * np.log(odds), -np.log(odds)))
 
-    def ask(self, steps: LastSteps) -> QuestionEvidence:
-        """Computes the evidence of the steps of questions."""
+    def ask(self, steps: LastSteps, k: int = 0) -> QuestionEvidence:
+        """Computes the evidence of the steps of questions, with ``k`` candidates or more if there are as many."""
         graph, count, allowed = self._graph, len(steps), self._allowed
         seen = Occurrences.of(graph, steps.rows, allowed)
         context = seen.context()
@@ -168,8 +168,8 @@ class NextEvidence:
         first = transitions.strongest(transitions.shares(found["order_1"], count), THROUGH)
         found["second_step"] = transitions.onward(graph, first, ONWARD_OF, allowed)
         vectors = self._vectors(steps, first)
-        near, cosine = self._look_up(vectors)
-        found["alike"] = self._after_look_alikes(steps, near[0], cosine[0])
+        near, cosine = self._look_up(vectors, max(LOOKED_UP, k))
+        found["alike"] = self._after_look_alikes(steps, near[0, :, :LOOKED_UP], cosine[0, :, :LOOKED_UP])
         return QuestionEvidence(
             steps, found, vectors, [np.concatenate(rows) for rows in zip(*near, strict=True)], first
         )
@@ -186,7 +186,7 @@ class NextEvidence:
         likely = np.zeros_like(last) if self._bilinear is None else self._bilinear.after(unit(mean))
         return np.stack([last, unit(mean), unit(last - before), unit(expected), likely])
 
-    def _look_up(self, vectors: Float32) -> tuple[Int64, Float32]:
+    def _look_up(self, vectors: Float32, n: int) -> tuple[Int64, Float32]:
         """Returns rows and cosines (2, Q, n) of the memories most like the newest step, and like the expected one.
 
         The bilinear model says what is expected; before a fit, the memories that followed the newest step. Where
@@ -196,7 +196,7 @@ class NextEvidence:
         expected = vectors[3 if self._bilinear is None else 4]
         expected = np.where(expected.any(axis=1, keepdims=True), expected, vectors[0])
         questions = np.concatenate([vectors[0], expected])
-        cosine, near = self._similar.search(questions, min(LOOKED_UP, max(len(self._similar), 1)), self._allowed)
+        cosine, near = self._similar.search(questions, min(n, max(len(self._similar), 1)), self._allowed)
         return near.reshape(2, -1, near.shape[1]), cosine.reshape(2, -1, near.shape[1])
 
     def _after_look_alikes(self, steps: LastSteps, near: Int64, cosine: Float32) -> Found:

@@ -20,7 +20,7 @@ from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Hits, Int64
 
 OTHERS = 5  # memories reported in ``Hit.others``
-AT_ONCE = 128  # questions that are scored at once
+AT_ONCE, HITS_AT_ONCE = 128, 100_000  # questions that are scored at once, and hits that they may want together
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,10 @@ def next_hits(
         return [Hits() for _ in trajectories]
     evidence = NextEvidence(view.links, view.similar, _few(view, allowed), allowed, bilinear=mixture.bilinear)
     hits: list[Hits] = []
-    for start in range(0, len(steps), AT_ONCE):
-        some = steps.take(slice(start, start + AT_ONCE))
-        evidence_of_some = evidence.ask(some)
+    at_once = min(AT_ONCE, max(HITS_AT_ONCE // min(settings.k, len(view.similar)), 1))
+    for start in range(0, len(steps), at_once):
+        some = steps.take(slice(start, start + at_once))
+        evidence_of_some = evidence.ask(some, settings.k)
         found = _score(evidence, mixture, evidence_of_some, settings)
         of_some = to_hits(view, plain_cues(some.vectors[:, 0]), found, explain=False)
         hits += _explained(view, evidence_of_some, of_some) if settings.explain else of_some
