@@ -119,6 +119,12 @@ FORMS = {
         ("Qu'ai-je lu il y a trois jours à midi ?", ["2024-05-12 12:00 to 2024-05-12 13:00"]),
         ("Was war vor zwei Tagen um 10 Uhr?", ["2024-05-13 10:00 to 2024-05-13 11:00"]),
     ],
+    "a part of the day beside a day, and an hour before it": [
+        ("who rang the night before Christmas", ["2023-12-24 18:00 to 2023-12-25 06:00"]),
+        ("who rang the morning after Christmas", ["2023-12-26 06:00 to 2023-12-26 12:00"]),
+        ("who rang around 7 this morning", ["2024-05-15 07:00 to 2024-05-15 08:00"]),
+        ("who rang on 2 May at around 9am", ["2024-05-02 09:00 to 2024-05-02 10:00"]),
+    ],
     "ordinals in words, and many days": [
         ("who came on the twenty-first of April", ["2024-04-21"]),
         ("who came on April the ninth", ["2024-04-09"]),

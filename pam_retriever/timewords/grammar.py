@@ -15,7 +15,7 @@ from pam_retriever.timewords.lexicon import Token
 from pam_retriever.timewords.match import HOURS, Atom, Context, Match
 
 _HOURS = rf"(?:(?:b[gh]?t?[NC]&|fh?t?[NC]u|[CN]u)t?C|(?:{HOURS.pattern})(?![xU]))"
-_AT = rf"(?:{_HOURS}|[aB]?[hgu]?t?C(?:[ofi]?t?P)?|[hi]t?P|[hg]t?N(?=[.,]|$))"
+_AT = rf"(?:{_HOURS}|[aB]?[hgu]?[hgu]?t?C(?:[ofi]?t?P)?|[hi]t?P|[hg]t?N(?=[.,]|$))"
 _CLOCK = rf"(?:(?:{_HOURS}|[aB]?[hg]?C|PoC),?[no]?t?)"
 _REPEATED = re.compile("E[UWMSHP]")  # "each day" last week
 _YEAR = "(?:,?o?U?Y|o?t?[LXT]U|o?t?U[LX])"
@@ -69,7 +69,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         ),
         (r"[Nt]UF|iF?[Ntw]U|F[Ntw]U|wUF", "U", counted.ahead),
         (rf"{_CLOCK}?R(?:i?t?P)?(?:,?{_AT})?|Pn?R", "R", counted.day_from_today),
-        (rf"{_CLOCK}?t?[LT]P(?:,?{_AT})?|t?P[LX]", "P", counted.part_of_day),
+        (rf"(?:{_CLOCK}|[hg]N)?t?[LT]P(?:,?{_AT})?|t?P[LX]", "P", counted.part_of_day),
         (r"(?:bt?[NC]&|ft?[NC]u|[CN]u)t?C|[aBghuP]?t?C", "C", counted.time_of_today),
         (
             rf"[LXT]UW(?:i?t?P)?C?|n?t?Wo?t?(?:[LXT]U|U[LX])|n?t?W[LX]P?|{_CLOCK}[LXTV]?W|Pon?t?W|n?t?T?[LXTV]?W(?:i?t?P)?(?:,?{_AT})?",

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pam_retriever.errors import InvalidInput
 from pam_retriever.timewords.grammar import atoms
 from pam_retriever.timewords.lexicon import FUTURE, LANGUAGES, PAST, PERFECT, Token
-from pam_retriever.timewords.match import Atom, Context
+from pam_retriever.timewords.match import Atom, Context, part_of
 from pam_retriever.timewords.periods import DAY, OPEN_END, OPEN_START, Period, Span, midnight, moved, unit_at
 from pam_retriever.timewords.tokens import language_of, names_a_time, tokenize
 
@@ -312,7 +312,7 @@ _SINCE = re.compile(r"s[xZtuo]{1,8}[inh]t?$")  # "since I moved to Leeds in" 202
 _RELATIVE = re.compile(
     r"(?!.*[YDJ])(?:.*[LXTVRAFe]|[^MHSQGKO]*$)"
 )  # "last week", "on Monday", unlike "last week of May 2023"
-_SHIFT = re.compile(r"(?:(?P<count>[NtwL])?(?P<unit>U)|L?t?(?P<weekday>W))(?P<side>[Baof])t?$")
+_SHIFT = re.compile(r"(?:(?P<count>[NtwL])?(?P<unit>U)|L?t?(?P<weekday>W)|(?P<part>P))(?P<side>[Baof])t?$")
 _DAYS = frozenset(["day", "range", "minute", "hour"])
 _CALENDAR = frozenset(["week", "weekend", "month", "quarter", "season", "year", "part of month"])
 
@@ -334,6 +334,10 @@ def _shifted(tokens: list[Token], joiner: _Joiner, atom: Atom) -> tuple[int, Spa
         if matched["weekday"]:
             number = int(tokens[matched.start("weekday")].value)
             return None if side == "o" else (matched.start(), _weekday_beside(span, number, side), "day")
+        if matched["part"]:  # "the night before Christmas"
+            day = span[0] - DAY if side == "B" else span[1]
+            part = str(tokens[matched.start("part")].value)
+            return None if side == "o" else (matched.start(), part_of(midnight(day), part), "part of day")
         unit = str(tokens[matched.start("unit")].value)
         if side == "o":
             return (matched.start(), unit_at(unit, span[0]), unit) if unit in ("week", "weekend", "month") else None
