@@ -21,7 +21,7 @@ from pam_retriever.retrieval.sequences.features import FEATURES, HIDDEN, SHARES,
 from pam_retriever.retrieval.sequences.fitting import ExperienceCopy, fit_next, moments
 from pam_retriever.retrieval.sequences.mixture import NextMixture
 from pam_retriever.retrieval.sequences.recency import HALF_LIVES, Recency
-from pam_retriever.retrieval.sequences.steps import LastSteps
+from pam_retriever.retrieval.sequences.steps import AT_ONCE, WORK, LastSteps, batches
 from pam_retriever.retrieval.sequences.transitions import Occurrences, total
 
 DIM = 16
@@ -318,6 +318,19 @@ def test_a_batch_answers_as_each_alone():
     for alone, among in zip([index.recall_next(one) for one in asked], index.recall_next_many(asked), strict=True):
         assert alone.ids == among.ids
         np.testing.assert_allclose(alone.scores, among.scores, rtol=1e-4)
+
+
+def test_a_batch_is_scored_in_parts_of_limited_work():
+    random = np.random.default_rng(0)
+    work = np.concatenate([random.integers(0, 300, 400), [2 * WORK, 1, WORK, 0, 3 * WORK], np.full(20, WORK // 3)])
+    parts = list(batches(work))
+    assert list(batches(work[:0])) == []
+    assert [at for part in parts for at in range(part.start, part.stop)] == list(range(len(work)))
+    for part in parts:
+        assert part.stop - part.start <= AT_ONCE
+        assert part.stop - part.start == 1 or work[part].sum() <= WORK
+    for part, after in zip(parts, parts[1:], strict=False):  # no part could be larger
+        assert part.stop - part.start == AT_ONCE or work[part].sum() + work[after.start] > WORK
 
 
 def test_shares_add_up_and_rise_never():

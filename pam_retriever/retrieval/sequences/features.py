@@ -129,6 +129,11 @@ class NextEvidence:
         """Returns whether each of ``rows`` was experienced."""
         return self._graph.experienced(rows)
 
+    def work(self, steps: LastSteps) -> Int64:
+        """Returns the number (Q,) of occurrences that are read for each question."""
+        often: Int64 = np.minimum(self._graph.counts(steps.rows), transitions.LATEST).sum(axis=1)
+        return often
+
     @staticmethod
     def followers(questions: QuestionEvidence) -> list[Found]:
         """Returns the memories that followed the last step, the last two, three and four, with counts."""

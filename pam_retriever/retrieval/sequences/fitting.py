@@ -25,7 +25,7 @@ from pam_retriever.retrieval.sequences.bilinear import Bilinear
 from pam_retriever.retrieval.sequences.blend import blended, chosen, fit_parts
 from pam_retriever.retrieval.sequences.features import FEATURES, FULL_BELOW, HIDDEN, SOURCES, NextEvidence
 from pam_retriever.retrieval.sequences.mixture import KINDS, NextMixture
-from pam_retriever.retrieval.sequences.steps import LONGEST, LastSteps
+from pam_retriever.retrieval.sequences.steps import LONGEST, LastSteps, batches
 from pam_retriever.types import Bools, Float32, Float64, Int64, Times
 
 HELD_OUT = 0.2  # share of all steps that is held out: the last steps
@@ -252,8 +252,10 @@ def _ask_all(
         some = held.take(np.arange(start, min(start + size, len(held))))
         evidence = evidence_of(some.before)
         known = evidence.experienced(some.steps.rows[:, 0])
-        for kind, mine in enumerate((np.flatnonzero(known), np.flatnonzero(~known))):
-            if len(mine):
+        work = evidence.work(some.steps)
+        for kind, of_kind in enumerate((np.flatnonzero(known), np.flatnonzero(~known))):
+            for batch in batches(work[of_kind]):
+                mine = of_kind[batch]
                 held_out_questions[kind].append(
                     _ask(evidence, some.take(mine), part[start + mine], natural or kind > 0)
                 )

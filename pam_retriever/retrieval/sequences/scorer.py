@@ -14,13 +14,12 @@ from pam_retriever.retrieval.cues import plain_cues, read_filters
 from pam_retriever.retrieval.results import to_hits
 from pam_retriever.retrieval.sequences.features import FULL_BELOW, NextEvidence, QuestionEvidence
 from pam_retriever.retrieval.sequences.mixture import NextMixture
-from pam_retriever.retrieval.sequences.steps import read_steps
+from pam_retriever.retrieval.sequences.steps import batches, read_steps
 from pam_retriever.retrieval.sequences.transitions import strongest
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Hits, Int64
 
 OTHERS = 5  # memories reported in ``Hit.others``
-AT_ONCE, HITS_AT_ONCE = 128, 100_000  # questions that are scored at once, and hits that they may want together
 
 
 @dataclass(frozen=True)
@@ -62,9 +61,8 @@ def next_hits(
         return [Hits() for _ in trajectories]
     evidence = NextEvidence(view.links, view.similar, _few(view, allowed), allowed, bilinear=mixture.bilinear)
     hits: list[Hits] = []
-    at_once = min(AT_ONCE, max(HITS_AT_ONCE // min(settings.k, len(view.similar)), 1))
-    for start in range(0, len(steps), at_once):
-        some = steps.take(slice(start, start + at_once))
+    for batch in batches(evidence.work(steps) + min(settings.k, len(view.similar))):
+        some = steps.take(batch)
         evidence_of_some = evidence.ask(some, settings.k)
         found = _score(evidence, mixture, evidence_of_some, settings)
         of_some = to_hits(view, plain_cues(some.vectors[:, 0]), found, explain=False)

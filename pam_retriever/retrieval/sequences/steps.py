@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,8 @@ from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
 LONGEST = 10  # number of last steps that are read
+AT_ONCE = 128  # questions that are scored at once, at most,
+WORK = 50_000  # and their hits and occurrences in experience together, unless one question has more
 SURE = 0.5  # from this probability on, a vector is a noisy copy of its nearest memory
 
 
@@ -41,6 +43,18 @@ class LastSteps:
         """Returns the trajectories at these positions."""
         until = None if self.until is None else self.until[at]
         return LastSteps(self.rows[at], self.vectors[at], self.lengths[at], until)
+
+
+def batches(work: Int64) -> Iterator[slice]:
+    """Yields questions that are scored at once, given the work (Q,) of each."""
+    start, total = 0, 0
+    for at, one in enumerate(work.tolist()):
+        if at > start and (at - start == AT_ONCE or total + one > WORK):
+            yield slice(start, at)
+            start, total = at, 0
+        total += one
+    if start < len(work):
+        yield slice(start, len(work))
 
 
 def read_steps(view: View, trajectories: Sequence[Sequence[str | Float32]], among: Rows | None) -> LastSteps:
