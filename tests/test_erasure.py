@@ -312,7 +312,7 @@ def test_words_are_found_however_often_some_were_erased():
             )
         with index._store.database.transaction():
             fetch("DELETE FROM memories WHERE row = ?", [row])
-            words.note_removed(fetch)
+            index._store.database.settings.set(words.REMOVED, True)
             words.erase_removed(fetch)
         longest = max(longest, fetch("SELECT length(block) FROM words_data WHERE id = 10")[0][0])
     fetch("INSERT INTO words (words) VALUES ('integrity-check')")

@@ -176,7 +176,7 @@ def test_an_interrupt_after_a_statement_keeps_no_transaction_open(tmp_path, monk
         found = fetch(self, sql, parameters)  # type: ignore[arg-type]
         if sql.startswith(statement):
             raise KeyboardInterrupt
-        if sql.startswith("DELETE FROM settings") and statement == "ROLLBACK":
+        if sql.startswith("SELECT id, row FROM memories") and statement == "ROLLBACK":
             raise ValueError("to be rolled back")
         return found
 

@@ -39,6 +39,7 @@ class Changes:
         grown: number of a trajectory -> the first position that is new.
         settings: keys of the settings that changed.
         everything: whether other data changed, too: all vectors, or the weights of an encoder.
+        version: the version of the database after the transaction; -1 if it is not known.
     """
 
     rows: set[int] = field(default_factory=set)
@@ -46,6 +47,7 @@ class Changes:
     grown: dict[int, int] = field(default_factory=dict)
     settings: set[str] = field(default_factory=set)
     everything: bool = False
+    version: int = -1
 
     def grew(self, number: int, first: int) -> None:
         """Records that a trajectory has new steps from position ``first`` on."""

@@ -224,12 +224,13 @@ class Connection:
             self._before_change()
             if self._immutable:
                 self._wake()
-            self.changes, self.known_version = Changes(), None
+            seen, self.changes, self.known_version = self.known_version, Changes(), None
             try:
                 if self._sqlite.in_transaction:  # an interrupt stopped the rollback of an earlier one
                     self.fetch("ROLLBACK")
                 self.fetch("BEGIN IMMEDIATE")
-                self.fetch(f"PRAGMA user_version = {(version := self.version % MOST_VERSIONS + 1)}")
+                version = self.changes.version = (self.version if seen is None else seen) % MOST_VERSIONS + 1
+                self.fetch(f"PRAGMA user_version = {version}")
                 yield
                 self.check_there()
                 if self.path is not None:  # nobody else reads a database in memory

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -169,15 +170,18 @@ class IndexMentions:
         naming = self.naming
         if naming.headings or naming.patterns:  # headings and links are in the texts
             return bool(metadatas)
-        rules, keys = NameRules(naming.keys), [to_json(key) for key in naming.keys]
-        return any(
-            rules.any_of(json.loads(metadata), None)
-            for metadata in metadatas
-            if metadata != "{}" and any(key in metadata for key in keys)
-        )
+        keys = _quoted(naming.keys)
+        held = [metadata for metadata in metadatas if metadata != "{}" and any(key in metadata for key in keys)]
+        return any(NameRules(naming.keys).any_of(json.loads(metadata), None) for metadata in held)
 
     def _are_many(self, changed: int) -> bool:
         return changed >= MANY and changed >= SHARE * self.store.texts()
+
+
+@lru_cache(16)
+def _quoted(keys: tuple[str, ...]) -> list[str]:
+    """Returns metadata keys as JSON."""
+    return [to_json(key) for key in keys]
 
 
 def _inside(rows: Int64, bulks: Sequence[Sequence[int]]) -> Bools:

@@ -16,6 +16,7 @@ from pam_retriever.store import words
 from pam_retriever.store.columns import checksum, from_blobs, from_json, number_rows, to_blobs
 from pam_retriever.store.connection import Connection
 from pam_retriever.store.metadata_index import SEGMENT, MetadataIndex
+from pam_retriever.store.settings import SQLiteSettings
 from pam_retriever.store.storing import NewMemories
 from pam_retriever.store.times import SQLiteTimes
 from pam_retriever.types import Float32, Int64, Record
@@ -30,13 +31,14 @@ class SQLiteMemories:
 
     Args:
         connection: connection to the database.
+        settings: the settings of the same database.
 
     Attributes:
         words_version: increases with every write, also if it is rolled back. Copies of an older version may be stale.
     """
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection, self._times = connection, SQLiteTimes(connection)
+    def __init__(self, connection: Connection, settings: SQLiteSettings) -> None:
+        self._connection, self._settings, self._times = connection, settings, SQLiteTimes(connection, settings)
         self.words_version = 0
         self._written: deque[Int64 | None] = deque(maxlen=MAX_WRITES)  # rows per version; None: memories were removed
         self._metadata: MetadataIndex | None = None  # created by the first filter
@@ -71,7 +73,7 @@ class SQLiteMemories:
         last = self._connection.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'memories'")[0][0]
         rows, _ = number_rows(new.ids, known, last)
         if known:
-            words.note_removed(self._connection.fetch)
+            self._settings.set(words.REMOVED, True)
         self._written[-1] = rows
         contents = new.ids, new.texts, new.metadatas
         listed, stored = rows.tolist(), to_blobs(new.vectors)
@@ -101,7 +103,7 @@ class SQLiteMemories:
         self._note_changed(rows.tolist())
         self._connection.changes.rows.update(rows.tolist())
         if len(rows):
-            words.note_removed(self._connection.fetch)
+            self._settings.set(words.REMOVED, True)
         listed = json.dumps(rows.tolist())
         experienced = self._connection.fetch(
             "SELECT DISTINCT trajectory FROM steps WHERE row IN (SELECT value FROM json_each(?))", [listed]

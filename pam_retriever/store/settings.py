@@ -8,7 +8,7 @@ from pam_retriever.errors import IndexFormatError
 from pam_retriever.filters.stored import to_json
 from pam_retriever.store.changes import ENCODERS, PUT_SETTING
 from pam_retriever.store.columns import from_json
-from pam_retriever.store.connection import Connection
+from pam_retriever.store.connection import MOST_VERSIONS, Connection
 
 
 class SQLiteSettings:
@@ -28,16 +28,34 @@ class SQLiteSettings:
         return self._connection.read_only
 
     def get(self, key: str) -> object:
-        version, (of, known) = self._connection.known_version, self._read
-        if version is None:
-            known = {}
-        elif version != of:
-            self._read = version, (known := {})
-        if key not in known:
-            found = self._connection.fetch("SELECT value FROM settings WHERE key = ?", [key])
-            known[key] = found[0][0] if found else None
-        stored = known[key]
+        stored = self._stored(key)
         return None if stored is None else from_json(stored, f"The setting {key!r}")
+
+    def _stored(self, key: str) -> str | None:
+        """Returns a setting as stored; reads it from the database unless it is known to be as it was."""
+        connection, changes = self._connection, self._connection.changes
+        version, (of, known) = connection.known_version, self._read
+        # the values before the last transaction that began; what it changed is in ``changes`` before it is written
+        follows = connection.path is not None and changes.version == of % MOST_VERSIONS + 1
+        if version is None:  # inside a transaction, or a reader
+            if connection.path is None or changes.version < 0 or key in changes.settings:
+                return self._fetched(key)
+            if not follows:
+                self._read = changes.version - 1, (known := {})
+        elif version != of:
+            follows = follows and version == changes.version
+            known = {name: value for name, value in known.copy().items() if name not in changes.settings and follows}
+            self._read = version, known
+        if key not in known:
+            stored = self._fetched(key)
+            if version is None and key in changes.settings:  # another thread is changing it, and may not commit
+                return stored
+            known[key] = stored
+        return known[key]
+
+    def _fetched(self, key: str) -> str | None:
+        found = self._connection.fetch("SELECT value FROM settings WHERE key = ?", [key])
+        return found[0][0] if found else None
 
     def set(self, key: str, value: object) -> None:
         self._connection.changes.settings.add(key)

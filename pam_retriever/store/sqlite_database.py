@@ -63,11 +63,11 @@ class SQLiteDatabase:
     ) -> None:
         self._verification = None if path is None or sha256 is None else Verification(path, sha256, _types_of(path))
         self.connection = Connection(path, SCHEMA, mode, OLDER, before_change, immutable)
-        self.memories = SQLiteMemories(self.connection)
+        self.settings = SQLiteSettings(self.connection)
+        self.memories = SQLiteMemories(self.connection, self.settings)
         self.trajectories = SQLiteTrajectories(self.connection)
         self.feedback = SQLiteFeedback(self.connection)
-        self.times = SQLiteTimes(self.connection)
-        self.settings = SQLiteSettings(self.connection)
+        self.times = SQLiteTimes(self.connection, self.settings)
         self.mentions = IndexMentions(SQLiteMentions(self.connection), self.settings)
         self.noted: list[set[int]] = []
         with self.closed_on_error():
@@ -147,7 +147,8 @@ class SQLiteDatabase:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         with self.connection.transaction():
-            self.settings.remove(self.DERIVED)  # a saved ANN index is stale after this change
+            if self.settings.get(self.DERIVED) is not None:
+                self.settings.remove(self.DERIVED)  # a saved ANN index is stale after this change
             yield
             for rows in self.noted:  # before the commit: superfluous rows are only read again
                 rows.update(self.connection.changes.rows)
@@ -163,7 +164,8 @@ class SQLiteDatabase:
         SQLite overwrites cells of tables when it removes them (``secure_delete``).
         """
         with self.connection.transaction():
-            words.erase_removed(self.connection.fetch)
+            if words.erase_removed(self.connection.fetch):
+                self.settings.remove(words.REMOVED)
             self.mentions.erase_removed()
             self.connection.fetch("DELETE FROM trajectories WHERE trajectory NOT IN (SELECT trajectory FROM steps)")
 

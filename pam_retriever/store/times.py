@@ -85,13 +85,14 @@ class SQLiteTimes:
 
     Args:
         connection: connection to the database.
+        settings: the settings of the same database.
 
     Attributes:
         version: increases with every write, also if it is rolled back.
     """
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection, self._settings = connection, SQLiteSettings(connection)
+    def __init__(self, connection: Connection, settings: SQLiteSettings) -> None:
+        self._connection, self._settings = connection, settings
         self.version = 0
 
     def kind(self) -> Kind | None:
@@ -193,9 +194,10 @@ class SQLiteTimes:
         Raises:
             InvalidInput: the index has times of the other kind.
         """
-        self._note()
         if new.kind is None and self.kind() is None:
+            self.version += 1  # the texts may name times
             return
+        self._note()
         self._take(new.kind)
         listed = rows.tolist()
         self._connection.run_many(

@@ -17,6 +17,7 @@ from pam_retriever.types import Evidence, Int64, Times, TrajectoryRecord
 
 MAX_PATH = 30  # SQLite joins 64 tables
 STEPS_AT_ONCE = 1_000_000  # the limit for Python numbers in memory
+WITHOUT = "AND trajectory NOT IN (SELECT trajectory FROM trajectories WHERE id IN (SELECT value FROM json_each(?)))"
 
 
 class SQLiteTrajectories:
@@ -130,12 +131,12 @@ class SQLiteTrajectories:
     # ---- all of them
 
     def experienced(self, without: Sequence[str] = ()) -> Steps:
-        left_out, last, blocks = to_json(list(without)), (-1, -1), [to_steps([])]
+        last, blocks = (-1, -1), [to_steps([])]
+        kept, left_out = ("", []) if not without else (WITHOUT, [to_json(list(without))])
         while found := self._fetch(
             "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps "
-            "WHERE (trajectory, position) > (?, ?) AND trajectory NOT IN (SELECT trajectory FROM trajectories "
-            "WHERE id IN (SELECT value FROM json_each(?))) ORDER BY trajectory, position LIMIT ?",
-            [*last, left_out, STEPS_AT_ONCE],
+            f"WHERE (trajectory, position) > (?, ?) {kept} ORDER BY trajectory, position LIMIT ?",
+            [*last, *left_out, STEPS_AT_ONCE],
         ):
             blocks.append(to_steps(found))
             last = found[-1][1:3]

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from pam_retriever.mentions.stop_words import STOP_WORDS
-from pam_retriever.store.changes import PUT_SETTING
 from pam_retriever.types import Int64
 
 TOKENIZER = "porter unicode61 remove_diacritics 2"
@@ -37,7 +36,7 @@ SCHEMA = (
 VOCABULARY = "CREATE VIRTUAL TABLE temp.places USING fts5vocab (main, words, instance)"
 
 # set while segments may hold removed words: until FTS5 merges the segments, it only marks these words
-REMOVED = "words_removed"
+REMOVED = "words_removed"  # the setting that says that words were removed or replaced since the last merge
 
 # bytes of the record in which FTS5 describes its segments. Each "optimize" of SQLite 3.40 adds two levels of two bytes,
 # and from 2,000 levels on FTS5 reports its own index as damaged, for good. Newer versions limit the levels.
@@ -46,11 +45,6 @@ MOST_BYTES = 1000
 LONGEST_TERM = 1_000  # bytes in UTF-8; a longer one is ignored: FTS5 cuts it after 32,768, also within a character
 
 Fetch = Callable[..., list[Any]]
-
-
-def note_removed(fetch: Fetch) -> None:
-    """Inside a transaction: records that words are removed or replaced."""
-    fetch(PUT_SETTING, [REMOVED, "true"])
 
 
 def erase_removed(fetch: Fetch) -> bool:

@@ -204,10 +204,10 @@ class RequestLog:
         """Returns cosines (Q, n) of the TF-IDF vectors of cues and requests. Words that no request has are ignored."""
         result = np.zeros((len(cues), len(self)), np.float32)
         idf, norms = self._word_weights()
-        for at, words in enumerate(cues.words):
+        for row, words in zip(result, cues.words, strict=True):
             numbers = np.array(sorted({self._numbers[word] for word in words if word in self._numbers}), np.int64)
             for number, weight in zip(numbers.tolist(), idf[numbers] * _unit(idf[numbers]), strict=True):
-                result[at, self._posted(number)] += weight
+                row[self._posted(number)] += weight  # one index is faster than a pair
         result /= norms
         return result
 
