@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import datetime
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from pam_retriever.retrieval.mixture.mixture import (
     kinds,
     rank,
 )
+from pam_retriever.retrieval.mixture.named import TIMES
 from pam_retriever.retrieval.mixture.past_use import PastUse
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.popularity import Popularity
@@ -412,7 +414,9 @@ def test_weights_follow_the_same_seed():
 def test_too_little_experience_leaves_the_priors():
     history = world(requests=10)
     fitted = fit_mixture(history, maker(history), NO_PRIORS)
-    np.testing.assert_array_equal(fitted.mixture.weights, NO_PRIORS.at(fitted.mixture.features, 10))
+    np.testing.assert_array_equal(
+        fitted.mixture.weights, NO_PRIORS.at(fitted.mixture.features, 10, history.log().novelty)
+    )
     assert "too little" in repr(fitted.validation)
 
 
@@ -567,9 +571,57 @@ def test_confidence_is_calibrated():
 
 def test_priors_change_with_size():
     priors = Priors({kind: {"a": (1.0, 0.5)} for kind in KINDS})
-    assert priors.at(("a", "b"), 1000).tolist() == [[1.0, 0.0]] * 3
-    assert priors.at(("a",), 100)[0, 0] == pytest.approx(0.5)
-    assert priors.at(("a",), 10**9)[0, 0] == pytest.approx(1.5)
+    assert priors.at(("a", "b"), 1000, 0.0).tolist() == [[1.0, 0.0]] * 3
+    assert priors.at(("a",), 100, 0.0)[0, 0] == pytest.approx(0.5)
+    assert priors.at(("a",), 10**9, 0.0)[0, 0] == pytest.approx(1.5)
+
+
+def test_priors_give_way_to_recall_without_feedback_where_every_use_is_of_a_new_memory():
+    names = ("a", PLAIN, TIMES, "asked_again")
+    priors = Priors({kind: {"a": (2.0, 0.0), PLAIN: (0.5, 0.0), "asked_again": (0.9, 0.0)} for kind in KINDS})
+    assert priors.at(names, 1000, 0.0)[0].tolist() == pytest.approx([2.0, 0.5, UNAIDED[TIMES], 0.9])
+    assert priors.at(names, 1000, 1.0)[0].tolist() == pytest.approx([0.0, 1.0, UNAIDED[TIMES], 0.9])
+    assert priors.at(names, 1000, 0.25)[0].tolist() == pytest.approx([1.5, 0.625, UNAIDED[TIMES], 0.9])
+    assert priors.at(names, 1000, 1.0)[1].tolist() == pytest.approx([2.0, 0.5, UNAIDED[TIMES], 0.9])  # a stored cue
+
+
+def test_novelty_is_the_share_of_uses_of_a_memory_that_was_used_once():
+    def novelty(used, weights=None):
+        n = len(used)
+        return RequestLog(np.eye(n, 8, dtype=np.float32), [[]] * n, Uses.of(used, weights), 9).novelty
+
+    assert novelty([[0]]) == pytest.approx(1 / 2)
+    assert novelty([[0], [1], [2]]) == pytest.approx(3 / 4)
+    assert novelty([[0], [0], [1, 2]]) == pytest.approx(2 / 5)
+    assert novelty([[0], [0], [1, 1]]) == 0
+    assert novelty([[0, 1], [2]], [[1.0, -1.0], [1.0]]) == pytest.approx(2 / 3)  # shown, and of no help: no use
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_without_reuse_questions_are_answered_as_without_feedback(named):
+    """The weights of recall without feedback are those of ``HybridScorer``, names and times included."""
+    random = np.random.default_rng(0)
+    words = [f"word{at}" for at in range(40)]
+    index = PredictiveAssociativeIndex(8)
+    names = [f"Place number {at} of Aral" for at in range(80)]
+    texts = [f"{' '.join(random.choice(words, 5))} {names[(7 * at + 3) % 80] if named else ''}" for at in range(80)]
+    metadatas = [{"title": name} for name in names] if named else None
+    days = [datetime(2024, 1, 1 + at % 28) for at in range(80)]
+    index.add(random.normal(size=(80, 8)).astype(np.float32), list(map(str, range(80))), texts, metadatas, days)
+    index.observe([str(at) for at in range(40)])
+    questions = [f"{' '.join(random.choice(words, 3))} on 5 January 2024" for _ in range(20)]
+    vectors = random.normal(size=(20, 8)).astype(np.float32)
+
+    def asked():
+        return [index.recall(vector, 8, text=text).ids for vector, text in zip(vectors, questions, strict=True)]
+
+    before = asked()
+    index.feedback(random.normal(size=8).astype(np.float32), ["79"], text="other")
+    known = index._feedback_evidence(index._store.view(), None)
+    known.mixture = Mixture(known.evidence.features, Priors.read().at(known.evidence.features, 1, 1.0))
+    after = asked()
+    assert np.mean([one[0] == other[0] for one, other in zip(before, after, strict=True)]) >= 0.9
+    assert np.mean([len(set(one) & set(other)) / 8 for one, other in zip(before, after, strict=True)]) >= 0.9
 
 
 def test_shipped_priors_name_the_features_that_the_library_has():

@@ -5,6 +5,9 @@ Fits one set of weights, and their change with the number of past requests. The 
 and the history of any repository (``--git``). The test parts are never read. Every data set is also left out once: the
 priors from the other sets are compared with weights fitted on that set, and written to ``without.json``.
 
+In an index whose uses are almost all of new memories, recall without feedback replaces the weights of a question (see
+``Priors.at``). The fit knows the share of it in each sample.
+
 The weight of a repeated request is fitted afterwards, with all other weights fixed (``--again`` fits only this one).
 Held-out requests rarely repeat past ones, so they hardly determine this weight. Therefore half of its data are past
 requests that are sent again as queries.
@@ -42,7 +45,16 @@ from pam_retriever.retrieval.mixture.holdout import (
     join,
 )
 from pam_retriever.retrieval.mixture.logit import Choices
-from pam_retriever.retrieval.mixture.mixture import KINDS, PLAIN, PRIORS, UNAIDED, Evidence, size_in_decades
+from pam_retriever.retrieval.mixture.mixture import (
+    KINDS,
+    PLAIN,
+    PRIORS,
+    UNAIDED,
+    Evidence,
+    Priors,
+    size_in_decades,
+    unaided,
+)
 
 Scores = npt.NDArray[np.float32]
 WITHOUT = Path(__file__).parent / "without.json"
@@ -70,10 +82,19 @@ START = {
 
 @dataclass(frozen=True)
 class Sample:
-    """Held-out questions of one kind, from one data set with one size of experience."""
+    """Held-out questions of one kind, from one data set with one size of experience.
+
+    Attributes:
+        data: name of the data set.
+        requests: number of past requests.
+        novelty: the share of recall without feedback in the weights.
+        features: names of the columns of the candidates.
+        choices: the questions.
+    """
 
     data: str
     requests: int
+    novelty: float
     features: tuple[str, ...]
     choices: Choices
 
@@ -134,31 +155,46 @@ def samples(name: str, task: Task) -> list[list[Sample]]:
     make = evidence_builder(corpus)
     for n in sorted({size for size in SIZES if size < total} | {min(total, SIZES[-1])}):
         past, random = history(last(task, n), corpus), np.random.default_rng(0)
-        for mine, questions in zip(found, ask_held_out(past, make, seed=0), strict=True):
+        asked, log = ask_held_out(past, make, seed=0), past.log()
+        for mine, questions, novelty in zip(found, asked, _novelties(log.novelty), strict=True):
             if questions is not None:
-                mine.append(_sample(name, n, make(past.log()).features, questions, random))
+                mine.append(_sample(name, n, novelty, make(log).features, questions, random))
     past = history(task, corpus)
     for n in (size for size in FEW if 2 * size <= total):
-        random, kinds_asked = np.random.default_rng(0), [[] for _ in KINDS]
+        random, kinds_asked, novelties = np.random.default_rng(0), [[] for _ in KINDS], []
         for part, (training, held, first_uses) in enumerate(_next(past, n)):
-            evidence = make(past.log(training))
+            log = past.log(training)
+            evidence = make(log)
+            novelties.append(log.novelty)
             for kind, questions in ask_of(past, evidence, held, first_uses, random, part):
                 kinds_asked[kind].append(questions)
-        for mine, several in zip(found, kinds_asked, strict=True):
+        mean = float(np.mean(novelties))
+        for mine, several, novelty in zip(found, kinds_asked, _novelties(mean), strict=True):
             if several:
-                mine.append(_sample(name, n, evidence.features, join(several), random))
+                mine.append(_sample(name, n, novelty, evidence.features, join(several), random))
     return found
 
 
+def _novelties(of_questions: float) -> tuple[float, ...]:
+    """Returns the share of recall without feedback for each kind: only questions have one."""
+    return (of_questions, *[0.0] * (len(KINDS) - 1))
+
+
 def _sample(
-    name: str, n: int, every: tuple[str, ...], questions: HeldOutQuestions, random: np.random.Generator
+    name: str,
+    n: int,
+    novelty: float,
+    every: tuple[str, ...],
+    questions: HeldOutQuestions,
+    random: np.random.Generator,
 ) -> Sample:
     others = [at for at, feature in enumerate(every) if feature != AGAIN and feature not in WITHOUT_FEEDBACK]
     features = tuple(every[at] for at in others)
     few = np.sort(random.permutation(len(questions))[:QUESTIONS])
     choices = questions.take(few).settled().choices
     choices = replace(choices, features=choices.features[:, others])
-    return Sample(name, n, features, sample(choices, np.array([START.get(feature, 0.0) for feature in features])))
+    chosen = sample(choices, np.array([START.get(feature, 0.0) for feature in features]))
+    return Sample(name, n, novelty, features, chosen)
 
 
 def _next(past: History, n: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], FirstUses]]:
@@ -183,9 +219,12 @@ def fit(chosen: list[Sample], features: tuple[str, ...]) -> npt.NDArray[np.float
     """Returns (2, F) weights at 1,000 requests and their change per factor of ten; every sample has the same weight."""
     parts, sizes = [], []
     for one in chosen:
-        x, decades = one.choices.features, size_in_decades(one.requests)
+        x, decades = one.choices.features * np.float32(1 - one.novelty), size_in_decades(one.requests)
         weight = one.choices.weight / one.choices.weight.sum()
-        parts.append(replace(one.choices, features=np.concatenate([x, decades * x], axis=1), weight=weight))
+        offset = one.choices.offset + _unaided(one)
+        parts.append(
+            replace(one.choices, features=np.concatenate([x, decades * x], axis=1), weight=weight, offset=offset)
+        )
         sizes.append(len(x))
     offset = np.cumsum([0, *sizes[:-1]])
     joined = Choices(
@@ -200,6 +239,14 @@ def fit(chosen: list[Sample], features: tuple[str, ...]) -> npt.NDArray[np.float
     return logit.fit(joined, np.zeros(len(ridge)), ridge).reshape(2, -1)
 
 
+def _unaided(one: Sample) -> Scores:
+    """Returns the part (P,) of recall without feedback in the scores of the candidates."""
+    plain = unaided(one.features)
+    if plain is None:  # the fit of a single weight
+        return np.zeros(len(one.choices.features), np.float32)
+    return one.choices.features @ plain * np.float32(one.novelty)
+
+
 def again(name: str, task: Task) -> list[Sample]:
     """Returns past requests as queries, and as many held-out requests, at each size of experience."""
     found = []
@@ -210,10 +257,11 @@ def again(name: str, task: Task) -> list[Sample]:
         repeated = np.sort(random.permutation(n)[:AGAIN_QUESTIONS])
         held = np.sort(random.permutation(n)[: max(n // 5, 1)])[:AGAIN_QUESTIONS]
         for training, questions in ((np.arange(n), repeated), (np.setdiff1d(np.arange(n), held), held)):
-            evidence = make(past.log(training))
+            log = past.log(training)
+            evidence = make(log)
             choices = _choices(evidence, past, questions)
             start = np.array([START.get(feature, 0.0) for feature in evidence.features])
-            found.append(Sample(name, n, evidence.features, sample(choices, start)))
+            found.append(Sample(name, n, log.novelty, evidence.features, sample(choices, start)))
     return found
 
 
@@ -236,25 +284,22 @@ def fit_again(chosen: list[Sample], prior: dict[str, list[float]]) -> list[float
     """Returns the weight of a repeated request, and its change with size; all other weights are fixed."""
     parts = []
     for one in chosen:
-        decades = size_in_decades(one.requests)
-        others = np.array([sum(np.array(prior.get(name, (0, 0))) * (1, decades)) for name in one.features], np.float32)
         at = one.features.index(AGAIN)
-        others[at] = 0
-        x = one.choices.features[:, [at]]
-        parts.append(
-            replace(
-                one,
-                features=(AGAIN,),
-                choices=replace(one.choices, features=x, offset=one.choices.offset + one.choices.features @ others),
-            )
+        weights = _weights(prior, one, without=AGAIN)
+        choices = replace(
+            one.choices,
+            features=one.choices.features[:, [at]],
+            offset=one.choices.offset + one.choices.features @ weights,
         )
+        parts.append(replace(one, novelty=0.0, features=(AGAIN,), choices=choices))
     return [round(float(weight), 4) for weight in fit(parts, (AGAIN,))[:, 0]]
 
 
 def loss(weights: npt.NDArray[np.float64], one: Sample) -> float:
     """Returns the mean loss of one sample with these weights."""
-    at = weights[0] + size_in_decades(one.requests) * weights[1]
-    return float(np.average(logit.log_loss(at, one.choices), weights=one.choices.weight))
+    at = (weights[0] + size_in_decades(one.requests) * weights[1]) * (1 - one.novelty)
+    choices = replace(one.choices, offset=one.choices.offset + _unaided(one))
+    return float(np.average(logit.log_loss(at, choices), weights=choices.weight))
 
 
 def named(weights: npt.NDArray[np.float64], features: tuple[str, ...]) -> dict[str, list[float]]:
@@ -304,9 +349,15 @@ def main() -> None:
 
 def loss_of(one: Sample, stored: dict[str, Any], again: bool) -> float:
     """Returns the mean loss of one sample by the priors from other data, with or without the weight of repeats."""
-    pairs = stored["without"][one.data]["question"]
-    rows = [pairs.get(name, (0.0, 0.0)) if again or name != AGAIN else (0.0, 0.0) for name in one.features]
-    return loss(np.array(rows, float).T, one)
+    weights = _weights(stored["without"][one.data]["question"], one, without=None if again else AGAIN)
+    return float(np.average(logit.log_loss(weights, one.choices), weights=one.choices.weight))
+
+
+def _weights(prior: dict[str, list[float]], one: Sample, without: str | None) -> Scores:
+    """Returns the weights (F,) that a prior gives a question, for the index of a sample."""
+    pairs = {name: (pair[0], pair[1]) for name, pair in prior.items() if name != without}
+    weights: Scores = Priors(dict.fromkeys(KINDS, pairs)).at(one.features, one.requests, one.novelty)[0]
+    return weights
 
 
 def fit_all(tasks: list[tuple[str, Task]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -31,12 +31,13 @@ def library_scores(task: Task, options: dict[str, Any], reported: dict[str, Any]
     past, make = history(task, corpus), evidence_builder(corpus)
     priors = priors_for(task.name, options["priors"])
     fitted = fit_mixture(past, make, priors, options["seed"])
-    evidence = make(past.log())
+    log = past.log()
+    evidence = make(log)
     cues = question_cues(task, corpus)
     if reported is not None:
         reported["validation"] = fitted.validation.to_dict()
         reported["calibration"] = calibration(evidence, fitted.mixture, cues, task)
-    unfitted = Mixture(evidence.features, priors.at(evidence.features, len(past)))
+    unfitted = Mixture(evidence.features, priors.at(evidence.features, len(past), log.novelty))
     return {
         "mixture": _scores(evidence, fitted.mixture, cues),
         "mixture, priors alone": _scores(evidence, unfitted, cues),

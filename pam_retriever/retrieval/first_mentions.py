@@ -101,10 +101,11 @@ class InTurnScorer:
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         answers = zip(self._first.score(cues, k, allowed), self._then.score(cues, k, allowed), strict=True)
-        return [_in_turn(one, other).best(k, self._min_score) for one, other in answers]
+        return [in_turn(one, other).best(k, self._min_score) for one, other in answers]
 
 
-def _in_turn(one: Candidates, other: Candidates) -> Candidates:
+def in_turn(one: Candidates, other: Candidates) -> Candidates:
+    """Returns the candidates of one scorer, then the others of another, scaled to the lowest score of the first."""
     rest = other.at(np.flatnonzero(~np.isin(other.rows, one.rows)))
     named = one.mentions
     if named is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from pam_retriever.ann.selection import Rows, holds
@@ -12,9 +14,33 @@ from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import SAME, Cues
 from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.store.view import View
-from pam_retriever.types import Float32, Int64
+from pam_retriever.types import Bools, Float32, Int64
 
-SOURCES = ("experience", "similarity")
+EXPERIENCE = "experience"
+SOURCES = (EXPERIENCE, "similarity")
+
+
+class PastUse(Protocol):
+    """Past requests: which memories they used, and answers that follow from them."""
+
+    def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
+        """Answers cues from past requests, as a scorer."""
+        ...
+
+    def recognised(self, cues: Cues, k: int | None) -> Int64:
+        """Returns the row (Q,) of each cue that is a stored memory; -1 for the others."""
+        ...
+
+    def used(self, rows: Int64) -> Bools:
+        """Returns whether a request used each of ``rows`` (R,); False for row -1."""
+        ...
+
+    def used_with(self, rows: Int64, allowed: Rows | None) -> tuple[Links, Int64]:
+        """Returns the shares (sum 1 each) of the memories that served the same requests as each of ``rows`` (R,).
+
+        Also returns the number (R,) of these requests. Only ``allowed`` memories count; None for all.
+        """
+        ...
 
 
 class LinkScorer:
@@ -27,19 +53,25 @@ class LinkScorer:
             their cosine.
         min_score: drop hits with a lower score.
         without: names of ``SOURCES`` to leave out.
+        past_use: past requests: memories that served the same request count as linked. None for no requests.
     """
 
     def __init__(
-        self, view: View, fill: bool, min_score: float | None = None, without: frozenset[str] = frozenset()
+        self,
+        view: View,
+        fill: bool,
+        min_score: float | None = None,
+        without: frozenset[str] = frozenset(),
+        past_use: PastUse | None = None,
     ) -> None:
-        self._view, self._fill, self._min_score = view, fill, min_score
+        self._view, self._fill, self._min_score, self._past_use = view, fill, min_score, past_use
         self._without = check_without(without, SOURCES if fill else SOURCES[:1])
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         view = self._view
         cosine, near = view.similar.search(cues.given, min(NEIGHBOURS, len(view.similar)), cues.among)
         own = np.where((cues.own < 0) & (cosine[:, 0] >= SAME), near[:, 0], cues.own) if near.shape[1] else cues.own
-        query, linked, mass = self._linked(own, cosine, near)
+        query, linked, mass = self._linked(own, cosine, near, cues.visible)
         found = []
         for at, itself in enumerate(own.tolist()):
             rows, position = np.unique(linked[query == at], return_inverse=True)
@@ -79,7 +111,7 @@ class LinkScorer:
         association = share if share.any() else None
         return Candidates(rows, scores, similarity, association, hops, sources=Contributions.of(sources))
 
-    def _linked(self, own: Int64, cosine: Float32, near: Int64) -> Links:
+    def _linked(self, own: Int64, cosine: Float32, near: Int64, visible: Rows | None) -> Links:
         """Returns query, row and mass of each linked memory."""
         view = self._view
         if "experience" in self._without:
@@ -97,4 +129,15 @@ class LinkScorer:
             np.concatenate([own[experienced], near[others[by], position]]),
             np.concatenate([np.ones(len(experienced), np.float32), counted[by, position]]),
         )
-        return walk(lambda rows: view.links.of(rows, view.window), seeds)
+        found = walk(lambda rows: view.links.of(rows, view.window), seeds)
+        return found if self._past_use is None else self._with_uses(found, own, self._past_use, visible)
+
+    def _with_uses(self, found: Links, own: Int64, past_use: PastUse, visible: Rows | None) -> Links:
+        """Adds the memories that were used with a cue; an occurrence in a trajectory counts as much as a request."""
+        (query, linked, mass), ((by, used, share), requests) = found, past_use.used_with(own, visible)
+        weight = (requests / np.maximum(requests + self._view.links.counts(own), 1)).astype(np.float32)
+        return (
+            np.concatenate([query, by]),
+            np.concatenate([linked, used]),
+            np.concatenate([mass * (1 - weight[query]), share * weight[by]]),
+        )

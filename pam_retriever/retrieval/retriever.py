@@ -57,28 +57,19 @@ class Retriever:
         self._reads_times = False  # whether the times in a question count
         without = frozenset(settings.without)
         if feedback is not None:
-            from pam_retriever.retrieval.mixture.scorer import MixtureScorer
-
             self._channels = Channels(similarity=1)  # past use needs only the similarity channel
             self._reads_times = words
-            self._scorer = self._around(MixtureScorer(view, feedback, settings.min_score, without, self._times))
+            self._scorer = self._around(self._from_use(lexicon, words, feedback, stored))
             return
-        if stored and view.predictor is None and settings.hops.count == 1 and _follows_mentions(settings, view):
-            from pam_retriever.retrieval.first_mentions import InTurnScorer
-            from pam_retriever.retrieval.linked import LinkScorer
-            from pam_retriever.retrieval.mentioned import MentionScorer
-
-            self._channels = Channels(similarity=1)
-            check_without(without, ())
-            mentions, links = MentionScorer(view, lexicon, settings.min_score), LinkScorer(view, settings.default)
-            self._scorer = self._around(InTurnScorer(mentions, links, settings.min_score))
-            return
-        if view.predictor is None and _needs_no_fit(settings, words, view):
+        named = stored and settings.hops.count == 1 and _follows_mentions(settings, view)
+        if view.predictor is None and (named or _needs_no_fit(settings, words, view)):
             from pam_retriever.retrieval.linked import LinkScorer
 
             self._channels = Channels(similarity=1)
-            fill = settings.default and settings.direction is None  # similarity has no direction
-            self._scorer = self._around(LinkScorer(view, fill, settings.min_score, without))
+            if named:
+                check_without(without, ())
+            links = LinkScorer(view, self._fills(), None if named else settings.min_score, without)
+            self._scorer = self._around(_after_mentions(view, lexicon, links, settings.min_score) if named else links)
             return
         self._channels = settings.weights(words, view.predictor is not None)
         calibrated = view.calibration is not None and settings.mode == "association" and settings.channels is None
@@ -91,6 +82,32 @@ class Retriever:
             later = self._around(self._one_hop(lexicon, words, calibrated, False))
             step = MultihopScorer((step, later), view, channels, settings.hops, settings.mode != "hybrid")
         self._scorer = step
+
+    def _fills(self) -> bool:
+        """Whether similar memories follow the linked ones. Similarity has no direction."""
+        return self._settings.default and self._settings.direction is None
+
+    def _from_use(self, lexicon: Lexicon, words: bool, feedback: FeedbackEvidence, stored: bool) -> Scorer:
+        """Returns the scorer of past requests. A cue without words has other evidence before ``fit``, too."""
+        from pam_retriever.retrieval.linked import EXPERIENCE, SOURCES, LinkScorer
+        from pam_retriever.retrieval.mixture.named import MENTIONED
+        from pam_retriever.retrieval.mixture.scorer import MixtureScorer
+
+        view, settings, without = self._view, self._settings, frozenset(self._settings.without)
+        if words:
+            return MixtureScorer(view, feedback, settings.min_score, without, self._times)
+        from pam_retriever.retrieval.before_fit import BeforeFitScorer
+        from pam_retriever.retrieval.mentioned import MentionScorer
+
+        use = MixtureScorer(view, feedback, None, without, self._times, SOURCES)
+        links = mentions = None
+        if view.links.memories and EXPERIENCE not in without:
+            links = LinkScorer(
+                view, self._fills(), None, without & frozenset(SOURCES) if self._fills() else frozenset(), use
+            )
+        if stored and _follows_mentions(settings, view) and MENTIONED not in without:
+            mentions = MentionScorer(view, lexicon)
+        return BeforeFitScorer(links, mentions, use, view, settings.min_score)
 
     def _around(self, scorer: Scorer) -> Scorer:
         """Wraps the scorer as ``decay`` and ``faithful`` require."""
@@ -170,6 +187,14 @@ class Retriever:
         assert self._times is not None
         assert self._settings.when is not None
         return self._times.timeline.rows_when(self._settings.when, self._times.now)
+
+
+def _after_mentions(view: View, lexicon: Lexicon, scorer: Scorer, min_score: float | None) -> Scorer:
+    """Returns a scorer whose first answers are mentions."""
+    from pam_retriever.retrieval.first_mentions import InTurnScorer
+    from pam_retriever.retrieval.mentioned import MentionScorer
+
+    return InTurnScorer(MentionScorer(view, lexicon, min_score), scorer, min_score)
 
 
 def _needs_no_fit(settings: RecallSettings, words: bool, view: View) -> bool:

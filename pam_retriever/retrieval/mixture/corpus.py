@@ -121,15 +121,18 @@ class Corpus:
     # ---- words
 
     def cues(self, vectors: Float32, texts: Sequence[str] | None, rows: Int64) -> Cues:
-        """Returns questions as cues: vectors (Q, dim) of unit length, words, and the rows of stored memories."""
-        words: list[WordList] = [[]] * len(vectors) if texts is None else [self.lexicon.terms(t) for t in texts]
-        return Cues(vectors, words, self.positions(rows))
+        """Returns questions as cues: vectors (Q, dim) of unit length, words, and the rows of stored memories.
+
+        Without ``texts`` a stored memory has the words of its own text.
+        """
+        if texts is None:
+            contents = self._view.database.memories.contents(rows[rows >= 0])
+            texts = [contents[row][1] or "" if row >= 0 else "" for row in rows.tolist()]
+        return Cues(vectors, [self.lexicon.terms(text) for text in texts], self.positions(rows))
 
     def take(self, at: Int64) -> Cues:
         """Returns stored memories at positions (m,) as cues."""
-        rows = self.rows[at]
-        contents = self._view.database.memories.contents(rows)
-        return self.cues(self[at], [contents[row][1] or "" for row in rows.tolist()], rows)
+        return self.cues(self[at], None, self.rows[at])
 
     def counts(self, word: str) -> tuple[Int64, Float32]:
         """Returns the positions of the memories whose text holds a word, and the counts."""

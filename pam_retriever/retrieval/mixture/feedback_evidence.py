@@ -157,7 +157,9 @@ class FeedbackEvidence:
         """Returns the weights that ``fit`` stored, or the priors."""
         if self._fitted is not None and self._fitted.features == self.evidence.features:  # else of an earlier version
             return self._fitted
-        return Mixture(self.evidence.features, Priors.read().at(self.evidence.features, len(self.log)))
+        return Mixture(
+            self.evidence.features, Priors.read().at(self.evidence.features, len(self.log), self.log.novelty)
+        )
 
 
 def _time(past: PastRequests, at: int) -> tuple[bool, float]:

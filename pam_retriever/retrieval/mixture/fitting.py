@@ -43,8 +43,9 @@ def fit_mixture(history: History, evidence_of: EvidenceOf, priors: Priors, seed:
         priors: weights from other data, used if there are few requests.
         seed: the seed of the held-out part and of the intervals.
     """
-    evidence = evidence_of(history.log())
-    start = priors.at(evidence.features, len(history))
+    log = history.log()
+    evidence = evidence_of(log)
+    start = priors.at(evidence.features, len(history), log.novelty)
     never = np.array([name.startswith(NEVER_USED) for name in evidence.features])
     weights, calibrations, worths = [], [], []
     for kind, held_out, prior in zip(KINDS, ask_held_out(history, evidence_of, seed), start, strict=True):

@@ -11,9 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from pam_retriever.errors import InvalidInput, counted
+from pam_retriever.retrieval.hybrid import LABEL, LEXICAL, MENTIONS, TIME
 from pam_retriever.retrieval.mixture.calibration import Calibration
 from pam_retriever.retrieval.mixture.named import BY_WAY, TIMES
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
+from pam_retriever.retrieval.mixture.repeated_requests import RepeatedRequests
 from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.reserved_mass import reserve_mass
 from pam_retriever.retrieval.mixture.sources import Source
@@ -22,10 +24,10 @@ from pam_retriever.types import Bools, Float32, Int64
 UNUSED = "never used"  # the name of a source in addition to the sources of the evidence
 KINDS = ("question", "seen cue", "unseen cue")
 NEVER_USED, PLAIN = "never_used", "plain"
-# Recall without feedback as a sum of features: ``PLAIN``, and the features of names and times. Chosen on the first
-# halves of three sets (benchmarks/real/documents.py) and on two dialogues (benchmarks/real/locomo_feedback.py).
-MENTIONS, TIME = 1.6, 0.4
-UNAIDED = {PLAIN: 1.0, **{name: MENTIONS * weight for name, weight in BY_WAY.items()}, TIMES: TIME}
+# Recall without feedback as a sum of features, with the weights of ``HybridScorer``: ``PLAIN``, and names and times,
+# which keep these weights in the priors, because the data of the priors have few of them.
+NAMED = MENTIONS / (1 + LEXICAL + LABEL)
+UNAIDED = {PLAIN: 1.0, **{name: NAMED * weight for name, weight in BY_WAY.items()}, TIMES: TIME}
 APPEARANCE = ("similarity", "words", "names", "expanded_words")  # the features that a never-used memory has
 PRIORS = Path(__file__).with_name("priors.json")
 
@@ -78,10 +80,15 @@ class Evidence:
         return [np.unique(np.concatenate([proposal[at] for proposal in proposals])) for at in range(len(cues))]
 
     def pools(self, cues: Cues, full_below: int, n: int) -> Pools:
-        """Returns all memories of a small index as candidates; for a large one the proposals of the sources."""
-        if self._log.size <= full_below:
-            return Pools.full(len(cues), self._log.size)
-        return Pools.of(self.propose(cues, n), self._log.size)
+        """Returns all memories of a small index as candidates; for a large one the proposals of the sources.
+
+        A stored memory is no candidate for itself: features such as BM25 relative to the best would be others.
+        """
+        size, stored = self._log.size, cues.rows >= 0
+        if size <= full_below and not stored.any():
+            return Pools.full(len(cues), size)
+        found = [np.arange(size)] * len(cues) if size <= full_below else self.propose(cues, n)
+        return Pools.of([some[some != own] for some, own in zip(found, cues.rows.tolist(), strict=True)], size)
 
 
 @dataclass(frozen=True)
@@ -180,8 +187,8 @@ class Priors:
     """Weights from other data: a value at 1,000 past requests, and a change per factor of ten.
 
     Attributes:
-        weights: for each kind and feature, both numbers. The features of names and times have the same weight relative
-            to ``PLAIN`` as without feedback.
+        weights: for each kind and feature, both numbers. The features of names and times have the weights of recall
+            without feedback.
     """
 
     weights: Mapping[str, Mapping[str, tuple[float, float]]]
@@ -193,22 +200,32 @@ class Priors:
         stored = json.loads(path.read_text("utf-8"))["weights"]
         return cls({kind: {name: tuple(pair) for name, pair in named.items()} for kind, named in stored.items()})
 
-    def at(self, features: Sequence[str], requests: int) -> Float32:
-        """Returns the weights (3, F) for an index with this many past requests; 0 for a feature without a prior."""
+    def at(self, features: Sequence[str], requests: int, novelty: float) -> Float32:
+        """Returns the weights (3, F) for an index; 0 for a feature without a prior.
+
+        Where almost every use is of a new memory, past requests say nothing about the next one. So the weights of a
+        question are a mean of the prior and of recall without feedback, with ``novelty`` as the weight of the latter. A
+        request that is made again keeps its weight: what served it is known.
+
+        Args:
+            features: F names.
+            requests: number of past requests.
+            novelty: probability that the next use is of a memory that was never used; see ``RequestLog.novelty``.
+        """
         decades = size_in_decades(requests)
 
         def of(kind: str, name: str) -> float:
+            if name != PLAIN and name in UNAIDED:
+                return UNAIDED[name]
             constant, change = self.weights[kind].get(name, (0.0, 0.0))
             return constant + decades * change
 
-        rows = [
-            [
-                of(kind, name) if name == PLAIN or name not in UNAIDED else UNAIDED[name] * max(of(kind, PLAIN), 0.0)
-                for name in features
-            ]
-            for kind in KINDS
-        ]
-        return np.array(rows, np.float32)
+        rows = np.array([[of(kind, name) for name in features] for kind in KINDS], np.float32)
+        plain = unaided(features)
+        if plain is not None:
+            changed = np.array([name not in RepeatedRequests.features for name in features])
+            rows[0, changed] += novelty * (plain - rows[0])[changed]
+        return rows
 
 
 def size_in_decades(requests: int) -> float:

@@ -129,6 +129,29 @@ class RequestLog:
         """The uses that count for popularity. The sum for one writer and one memory is bounded."""
         return Uses(self._starts.view, self._rows.view, self._counted.view)
 
+    @property
+    def novelty(self) -> float:
+        """The probability that the next use is of a memory that was never used.
+
+        It is the share of memories that were used once among all uses (Good 1953). One use is added to these, so that a
+        single request counts half.
+        """
+        times = np.bincount(self._rows.view[self._weights.view > 0], minlength=1)
+        return float((times == 1).sum() / (times.sum() + 1))
+
+    def used_with(self, members: Int64) -> tuple[Int64, Int64, Int64]:
+        """Returns what served the same requests as ``members`` (R,): an index into these, the request, the memory.
+
+        A memory that was of no help in a request has no company there.
+        """
+        helped = self._weights.view > 0
+        request = np.repeat(np.arange(len(self)), np.diff(self._starts.view))
+        rows = self._rows.view
+        at, position = np.nonzero((rows == members[:, None]) & (helped & (members[:, None] >= 0)))
+        company, other, weight = self.uses.expand(request[position])
+        chosen = (other != members[at[company]]) & (weight > 0)
+        return at[company][chosen], request[position][company][chosen], other[chosen]
+
     def append(self, vector: Float32, words: WordList, rows: Int64, weights: Float32) -> None:
         """Adds one request."""
         self.extend(vector[None], [words], Uses(np.array([0, len(rows)]), rows, weights))

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from pam_retriever.ann.selection import Rows
+from pam_retriever.ann.selection import Rows, holds
+from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.retrieval.candidates import Candidates
-from pam_retriever.retrieval.cues import Cues
+from pam_retriever.retrieval.cues import SAME, Cues
 from pam_retriever.retrieval.mixture.feedback_evidence import FeedbackEvidence
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS
 from pam_retriever.retrieval.mixture.logit import ranks, softmax
@@ -22,7 +23,7 @@ from pam_retriever.retrieval.mixture.pools import Pools
 from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.retrieval.timeline import QuestionTimes
 from pam_retriever.store.view import View
-from pam_retriever.types import Float32, Int64
+from pam_retriever.types import Bools, Float32, Int64
 
 
 class MixtureScorer:
@@ -34,6 +35,7 @@ class MixtureScorer:
         min_score: smallest probability.
         without: names of sources to leave out.
         times: the time that words such as "yesterday" are relative to; None for the clock.
+        others: names of sources of other scorers, which ``without`` may contain.
     """
 
     def __init__(
@@ -43,11 +45,12 @@ class MixtureScorer:
         min_score: float | None = None,
         without: frozenset[str] = frozenset(),
         times: QuestionTimes | None = None,
+        others: Sequence[str] = (),
     ) -> None:
         self._view, self._feedback_evidence, self._min_score = view, feedback, min_score
         self._now = None if times is None else times.now
         self._owners = feedback.evidence.owners
-        check_without(without, tuple(dict.fromkeys(self._owners)))
+        check_without(without, tuple(dict.fromkeys((*self._owners, *others))))
         self._mixture, self._names = feedback.mixture, MENTIONED not in without
         if without:
             counts = np.array([owner not in without for owner in self._owners])
@@ -57,6 +60,41 @@ class MixtureScorer:
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         with self._feedback_evidence.turn:
             return self._score(cues, k, allowed)
+
+    def recognised(self, cues: Cues, k: int | None) -> Int64:
+        """Returns the row (Q,) of each cue that is a stored memory, or equals one; -1 for the others."""
+        own, corpus = cues.own.copy(), self._feedback_evidence.corpus
+        if np.all(own >= 0) or not len(corpus):
+            return own
+        with self._feedback_evidence.turn:  # the same look-up as that of the candidates, so it is done once
+            found = corpus.nearest(cues.given, max(PROPOSALS, k or 0), cues.among)
+        for at in np.flatnonzero(own < 0).tolist():
+            nearest = corpus.rows[found[at][:1]]
+            if len(nearest) and float(self._view.similar.keys(nearest)[0] @ cues.given[at]) >= SAME:
+                own[at] = nearest[0]
+        return own
+
+    def used(self, rows: Int64) -> Bools:
+        """Returns whether a request used each of ``rows`` (R,); False for row -1."""
+        used, at = self._feedback_evidence.evidence.used, self._feedback_evidence.corpus.positions(rows)
+        known: Bools = (at >= 0) & (np.append(used, False)[at])
+        return known
+
+    def used_with(self, rows: Int64, allowed: Rows | None) -> tuple[Links, Int64]:
+        """Returns the shares (sum 1 each) of the memories that served the same requests as each of ``rows`` (R,).
+
+        Also returns the number (R,) of these requests. Only ``allowed`` memories count; None for all.
+        """
+        corpus = self._feedback_evidence.corpus
+        with self._feedback_evidence.turn:
+            owner, request, other = self._feedback_evidence.log.used_with(corpus.positions(rows))
+        other = corpus.rows[other]
+        if allowed is not None:
+            seen = holds(allowed, other)
+            owner, request, other = owner[seen], request[seen], other[seen]
+        requests = np.unique(np.stack([owner, request], axis=1), axis=0)[:, 0]
+        share = (1 / np.bincount(owner, minlength=len(rows))[owner]).astype(np.float32)
+        return (owner, other, share), np.bincount(requests, minlength=len(rows))
 
     def _score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         corpus, evidence, mixture = self._feedback_evidence.corpus, self._feedback_evidence.evidence, self._mixture

@@ -1,0 +1,52 @@
+"""Recall without words before ``fit``, in an index with feedback."""
+
+from __future__ import annotations
+
+from pam_retriever.ann.selection import Rows
+from pam_retriever.retrieval.candidates import Candidates, Scorer
+from pam_retriever.retrieval.cues import Cues
+from pam_retriever.retrieval.first_mentions import in_turn
+from pam_retriever.retrieval.linked import LinkScorer, PastUse
+from pam_retriever.store.view import View
+
+
+class BeforeFitScorer:
+    """Answers each cue by what is known of it, so that feedback on other memories changes nothing.
+
+    A memory that was experienced is answered by its links, and any other cue from past requests. The mentions of a
+    memory come first, unless it was used and never experienced: past requests weigh its mentions, too.
+
+    Args:
+        links: the scorer by links; None without experience.
+        mentions: the scorer by mentions; None without names.
+        past_use: past requests.
+        view: a view of the index.
+        min_score: drop hits with a lower score.
+    """
+
+    def __init__(
+        self,
+        links: LinkScorer | None,
+        mentions: Scorer | None,
+        past_use: PastUse,
+        view: View,
+        min_score: float | None = None,
+    ) -> None:
+        self._links, self._mentions, self._past_use = links, mentions, past_use
+        self._view, self._min_score = view, min_score
+
+    def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
+        own = self._past_use.recognised(cues, k)
+        experienced = self._view.links.experienced(own)
+        named = (own >= 0) & (experienced | ~self._past_use.used(own))
+        if not experienced.any() and (self._mentions is None or not named.any()):
+            return [one.best(k, self._min_score) for one in self._past_use.score(cues, k, allowed)]
+        found = []
+        for at, linked in enumerate(experienced.tolist()):
+            scorer = self._links if linked and self._links is not None else self._past_use
+            [one] = scorer.score(cues.only(at), k, allowed)
+            if self._mentions is not None and named[at]:
+                [first] = self._mentions.score(cues.only(at), k, allowed)
+                one = in_turn(first, one)
+            found.append(one.best(k, self._min_score))
+        return found
