@@ -61,9 +61,10 @@ def ablate(task: Task) -> Recalls:
     """Returns R@5 and R@10 of all sources, and of all but each, for queries by text."""
     corpus = corpus_of(task)
     past, make = history(task, corpus), evidence_builder(corpus)
-    evidence = make(past.log())
+    log = past.log()
+    evidence = make(log)
     features = evidence.features
-    prior = priors_for(task.name, "without").at(features, len(past))[0].astype(float)
+    prior = priors_for(task.name, "without").at(features, len(past), log.novelty)[0].astype(float)
     held_out = ask_held_out(past, make, seed=0)[0]
     if held_out is None:
         raise SystemExit(f"{task.name} has too little experience to hold out.")
