@@ -113,9 +113,9 @@ def without(index: PredictiveAssociativeIndex, part: str) -> Iterator[None]:
     view, calibration = store.view(), store.calibration
     assert calibration is not None
     if part == "exact links":
-        changed = replace(
-            view, links=CooccurrenceGraph(*(np.empty(0, kind) for kind in (np.int64, np.int64, np.int64, np.float32)))
-        )
+        rows, *_, salience = view.links.steps()  # each step alone: what was experienced stays known, without links
+        alone = np.arange(len(rows))
+        changed = replace(view, links=CooccurrenceGraph(rows, alone, np.zeros_like(alone), salience))
     else:
         mixture_weights = np.array(calibration.unseen.mixture)
         mixture_weights[HINTS[part]] = 0
