@@ -120,3 +120,86 @@ def test_recall_by_id_serves_the_features_that_fit_weighs():
         hits = index.recall(str(at), k=59)
         assert len(hits) == len(expected) == 59
         assert hits.scores == pytest.approx([expected[int(id)] for id in hits.ids], rel=1e-3)
+
+
+def named_memories(n=40, dim=8):
+    """An index whose memories name others, and nothing else."""
+    random = np.random.default_rng(1)
+    index = PredictiveAssociativeIndex(dim)
+    names = [f"Place number {at} of Aral" for at in range(n)]
+    texts = [f"{name}. Near {names[(at * 7 + 3) % n]} and {names[(at * 11 + 5) % n]}." for at, name in enumerate(names)]
+    vectors = random.normal(size=(n, dim)).astype(np.float32)
+    index.add(vectors, [str(at) for at in range(n)], texts, [{"title": name} for name in names])
+    return index, vectors, random
+
+
+def test_a_memory_that_did_not_help_keeps_its_mentions():
+    index, _, random = named_memories()
+    mentioned = index.recall("5", k=2).ids
+    for _ in range(3):
+        index.feedback(random.normal(size=8).astype(np.float32), ["9"], text="where", unused=["5"])
+    assert index.recall("5", k=2).ids == mentioned
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_requests_that_a_filter_hides_change_no_answer(world, named):
+    """Ann has no requests yet: that others have some changes no digit of her answers."""
+    index, vectors, random = named_memories() if named else (*world[:2], world[3])
+    ids = [record.id for record in index.find()]
+    hers = {"feedback_where": {"user": "ann"}}
+
+    def asked():
+        by_id = [index.recall(id, k=5, **hers) for id in ids[::4]]
+        by_vector = index.recall_many(vectors[::5] + 0.01, k=5, **hers)
+        in_words = [index.recall(vectors[at], k=5, text=f"text Aral {at}", **hers) for at in range(5)]
+        return [[(hit.id, hit.score) for hit in hits] for hits in (*by_id, *by_vector, *in_words)]
+
+    before = asked()
+    for at in range(5):
+        query = random.normal(size=index.dim).astype(np.float32)
+        index.feedback(query, ids[at : at + 2], text=f"text Aral {at}", metadata={"user": "ben"})
+        assert asked() == before
+    index.feedback(vectors[0], ids[7:9], text="text Aral 3", metadata={"user": "ann"})
+    assert asked() != before
+
+
+@pytest.mark.parametrize("kind", ["experienced", "used", "neither"])
+def test_a_vector_equal_to_a_memory_leaves_it_out_with_feedback_too(world, kind):
+    index, vectors, walks, random = world
+    row, *others = np.setdiff1d(np.arange(N), walks).tolist() if kind != "experienced" else walks[0].tolist()
+    assert f"m{row}" not in index.recall(vectors[row], k=N).ids
+    used = [f"m{row}", f"m{others[0]}"] if kind == "used" else [f"m{at}" for at in others[1:3]]
+    index.feedback(random.normal(size=DIM).astype(np.float32), used, text="question")
+    assert f"m{row}" not in index.recall(vectors[row], k=N).ids
+    several = index.recall(vectors[[row, others[0]]], k=N)
+    assert f"m{row}" not in several[0].ids
+    assert len(several[0]) == N - 1
+    assert f"m{row}" in index.recall(vectors[row] + 0.3 * vectors[others[3]], k=N).ids
+
+
+@pytest.mark.parametrize("feedback", [False, True])
+def test_min_score_changes_no_score(feedback):
+    index, _, random = named_memories()
+    if feedback:
+        index.feedback(random.normal(size=8).astype(np.float32), ["3", "4"], text="where")
+    for id in map(str, range(0, 40, 3)):
+        full = [(hit.id, hit.score) for hit in index.recall(id, k=40)]
+        for least in (-0.5, 0.05, 0.2, 0.5, 0.9):
+            hits = index.recall(id, k=None, min_score=least)
+            assert [(hit.id, hit.score) for hit in hits] == [one for one in full if one[1] >= least]
+
+
+@pytest.mark.parametrize("mode", [None, "association"])
+def test_use_with_an_experienced_cue_is_a_source_of_its_own(world, mode):
+    index, _, walks, random = world
+    cue, other = f"m{walks[0, 2]}", f"m{np.setdiff1d(np.arange(N), walks)[0]}"
+    before = [(hit.id, hit.score) for hit in index.recall(cue, k=6, mode=mode)]
+    for at in range(4):
+        index.feedback(random.normal(size=DIM).astype(np.float32), [cue, other], text=f"question {at}")
+    hits = index.recall(cue, k=6, mode=mode, explain=True)
+    for hit in hits:
+        assert sum(hit.sources.values()) == pytest.approx(hit.score, abs=1e-6)
+        assert ("used together" in hit.sources) == (hit.id == other)
+        assert ("experience" in hit.sources) == bool(hit.evidence)
+    without = index.recall(cue, k=6, mode=mode, without=["used together"])
+    assert [(hit.id, hit.score) for hit in without] == before

@@ -595,6 +595,7 @@ def test_novelty_is_the_share_of_uses_of_a_memory_that_was_used_once():
     assert novelty([[0], [0], [1, 2]]) == pytest.approx(2 / 5)
     assert novelty([[0], [0], [1, 1]]) == 0
     assert novelty([[0, 1], [2]], [[1.0, -1.0], [1.0]]) == pytest.approx(2 / 3)  # shown, and of no help: no use
+    assert novelty([[0, 1]], [[-1.0, -1.0]]) == 1  # nothing was used yet
 
 
 @pytest.mark.parametrize("named", [False, True])

@@ -71,7 +71,7 @@ class IndexBase:
         return cast("PredictiveAssociativeIndex", tenant), tenant._background
 
     def _feedback_evidence(self, view: View, where: Where) -> FeedbackEvidence | None:
-        """Returns the evidence of past requests that satisfy a filter; None without feedback.
+        """Returns the evidence of past requests that satisfy a filter; None if before a fit no request does.
 
         The evidence is cached, and writes update it. The caller holds the lock: no write may happen during the call.
         """
@@ -79,7 +79,7 @@ class IndexBase:
         with self._knowing:
             found = self._evidence.get(name)
             if found is not None and found.is_current(view):
-                return found
+                return found if found.says_something else None
             if table is None or not table.state()[0]:
                 return None
             if found is None or not found.follow(view):
@@ -89,7 +89,7 @@ class IndexBase:
                 if len(self._evidence) >= MOST_KNOWN:
                     self._evidence.clear()
                 self._evidence[name] = found
-            return found
+            return found if found.says_something else None
 
     def _search_names(self) -> None:
         """Searches the memories for names before a query, if such a search is pending."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from pam_retriever.ann.selection import Rows
 from pam_retriever.retrieval.candidates import Candidates, Scorer
 from pam_retriever.retrieval.cues import Cues
@@ -38,8 +40,10 @@ class BeforeFitScorer:
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         own = self._past_use.recognised(cues, k)
         experienced = self._view.links.experienced(own)
-        named = (own >= 0) & (experienced | ~self._past_use.used(own))
-        if not experienced.any() and (self._mentions is None or not named.any()):
+        named = np.zeros(len(own), bool)
+        if self._mentions is not None:
+            named = (own >= 0) & (experienced | ~self._past_use.used(own))
+        if not experienced.any() and not named.any():
             return [one.best(k, self._min_score) for one in self._past_use.score(cues, k, allowed)]
         found = []
         for at, linked in enumerate(experienced.tolist()):

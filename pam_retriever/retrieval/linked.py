@@ -17,6 +17,7 @@ from pam_retriever.store.view import View
 from pam_retriever.types import Bools, Float32, Int64
 
 EXPERIENCE = "experience"
+TOGETHER = "used together"  # the name of the source of past requests
 SOURCES = (EXPERIENCE, "similarity")
 
 
@@ -32,7 +33,7 @@ class PastUse(Protocol):
         ...
 
     def used(self, rows: Int64) -> Bools:
-        """Returns whether a request used each of ``rows`` (R,); False for row -1."""
+        """Returns whether each of ``rows`` (R,) served a request; False for row -1."""
         ...
 
     def used_with(self, rows: Int64, allowed: Rows | None) -> tuple[Links, Int64]:
@@ -71,18 +72,19 @@ class LinkScorer:
         view = self._view
         cosine, near = view.similar.search(cues.given, min(NEIGHBOURS, len(view.similar)), cues.among)
         own = np.where((cues.own < 0) & (cosine[:, 0] >= SAME), near[:, 0], cues.own) if near.shape[1] else cues.own
-        query, linked, mass = self._linked(own, cosine, near, cues.visible)
+        query, linked, mass, use = self._with_uses(self._linked(own, cosine, near), own, cues.visible)
         found = []
         for at, itself in enumerate(own.tolist()):
             rows, position = np.unique(linked[query == at], return_inverse=True)
             share = np.bincount(position, mass[query == at], len(rows)).astype(np.float32)
+            used = rows, np.bincount(position, use[query == at], len(rows)).astype(np.float32)
             if self._fill and "similarity" not in self._without:
                 looked_up = near[at] if allowed is cues.among else near[at, :0]
                 rows, share = self._filled(cues.given[at], looked_up, k, allowed, rows, share)
             mask = rows != itself
             if allowed is not None:
                 mask &= holds(allowed, rows)
-            found.append(self._of_one(cues.given[at], rows[mask], share[mask]).best(k, self._min_score))
+            found.append(self._of_one(cues.given[at], rows[mask], share[mask], used).best(k, self._min_score))
         return found
 
     def _filled(
@@ -97,7 +99,8 @@ class LinkScorer:
         shares[np.searchsorted(every, rows)] = share
         return every, shares
 
-    def _of_one(self, query: Float32, rows: Int64, share: Float32) -> Candidates:
+    def _of_one(self, query: Float32, rows: Int64, share: Float32, used: tuple[Int64, Float32]) -> Candidates:
+        """Returns the candidates; ``used`` are the linked rows, sorted, and the part of their share from requests."""
         similarity: Float32 = self._view.similar.keys(rows) @ query
         sources = {"experience": share}
         if self._fill:
@@ -107,11 +110,17 @@ class LinkScorer:
                 linked = np.where(share > 0, (1 + share - looked) / 2, 0).astype(np.float32)
                 sources = {"experience": linked, "similarity": looked * np.float32(0.5)}
         scores = sum(sources.values(), np.zeros(len(rows), np.float32))
+        if used[1].any():
+            linked_share = np.zeros(len(rows), np.float32)
+            linked_share[np.isin(rows, used[0])] = used[1][np.isin(used[0], rows)]
+            part = np.divide(linked_share, share, out=np.zeros_like(share), where=share > 0)
+            of_use: Float32 = sources["experience"] * part  # first the quotient: exactly 1 without experience
+            sources = {**sources, "experience": sources["experience"] - of_use, TOGETHER: of_use}
         hops = np.where(share > 0, 1, 0).astype(np.int64)
         association = share if share.any() else None
         return Candidates(rows, scores, similarity, association, hops, sources=Contributions.of(sources))
 
-    def _linked(self, own: Int64, cosine: Float32, near: Int64, visible: Rows | None) -> Links:
+    def _linked(self, own: Int64, cosine: Float32, near: Int64) -> Links:
         """Returns query, row and mass of each linked memory."""
         view = self._view
         if "experience" in self._without:
@@ -129,15 +138,23 @@ class LinkScorer:
             np.concatenate([own[experienced], near[others[by], position]]),
             np.concatenate([np.ones(len(experienced), np.float32), counted[by, position]]),
         )
-        found = walk(lambda rows: view.links.of(rows, view.window), seeds)
-        return found if self._past_use is None else self._with_uses(found, own, self._past_use, visible)
+        return walk(lambda rows: view.links.of(rows, view.window), seeds)
 
-    def _with_uses(self, found: Links, own: Int64, past_use: PastUse, visible: Rows | None) -> Links:
-        """Adds the memories that were used with a cue; an occurrence in a trajectory counts as much as a request."""
-        (query, linked, mass), ((by, used, share), requests) = found, past_use.used_with(own, visible)
+    def _with_uses(self, found: Links, own: Int64, visible: Rows | None) -> tuple[Int64, Int64, Float32, Float32]:
+        """Adds the memories that were used with a cue; an occurrence in a trajectory counts as much as a request.
+
+        Also returns the part of each mass that is from requests.
+        """
+        query, linked, mass = found
+        if self._past_use is None or EXPERIENCE in self._without:
+            return query, linked, mass, np.zeros_like(mass)
+        (by, used, share), requests = self._past_use.used_with(own, visible)
+        known = self._view.links.experienced(own)[by]
+        by, used, share = by[known], used[known], share[known]
         weight = (requests / np.maximum(requests + self._view.links.counts(own), 1)).astype(np.float32)
         return (
             np.concatenate([query, by]),
             np.concatenate([linked, used]),
             np.concatenate([mass * (1 - weight[query]), share * weight[by]]),
+            np.concatenate([np.zeros_like(mass), share * weight[by]]),
         )

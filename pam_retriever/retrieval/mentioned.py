@@ -122,11 +122,10 @@ class MentionScorer:
     Args:
         view: a view of an index in which memories have names.
         lexicon: the words of the index.
-        min_score: drop hits with a lower score.
     """
 
-    def __init__(self, view: View, lexicon: Lexicon, min_score: float | None = None) -> None:
-        self._view, self._mentioning, self._min_score = view, Mentioning(view, lexicon), min_score
+    def __init__(self, view: View, lexicon: Lexicon) -> None:
+        self._view, self._mentioning = view, Mentioning(view, lexicon)
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         """See ``Scorer``. The cues are stored memories; scores lie in [0, 1]."""
@@ -138,7 +137,7 @@ class MentionScorer:
             scores = scores / np.maximum(scores.max(initial=0), 1)
             similarity = self._view.similar.keys(rows) @ query
             hops = np.ones(len(rows), np.int64)
-            found.append(Candidates(rows, scores, similarity, None, hops, mentions=ways).best(k, self._min_score))
+            found.append(Candidates(rows, scores, similarity, None, hops, mentions=ways).best(k, None))
         return found
 
 

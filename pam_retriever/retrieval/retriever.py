@@ -89,7 +89,7 @@ class Retriever:
 
     def _from_use(self, lexicon: Lexicon, words: bool, feedback: FeedbackEvidence, stored: bool) -> Scorer:
         """Returns the scorer of past requests. A cue without words has other evidence before ``fit``, too."""
-        from pam_retriever.retrieval.linked import EXPERIENCE, SOURCES, LinkScorer
+        from pam_retriever.retrieval.linked import EXPERIENCE, SOURCES, TOGETHER, LinkScorer
         from pam_retriever.retrieval.mixture.named import MENTIONED
         from pam_retriever.retrieval.mixture.scorer import MixtureScorer
 
@@ -102,9 +102,8 @@ class Retriever:
         use = MixtureScorer(view, feedback, None, without, self._times, SOURCES)
         links = mentions = None
         if view.links.memories and EXPERIENCE not in without:
-            links = LinkScorer(
-                view, self._fills(), None, without & frozenset(SOURCES) if self._fills() else frozenset(), use
-            )
+            known = without & frozenset(SOURCES) if self._fills() else frozenset()
+            links = LinkScorer(view, self._fills(), None, known, None if TOGETHER in without else use)
         if stored and _follows_mentions(settings, view) and MENTIONED not in without:
             mentions = MentionScorer(view, lexicon)
         return BeforeFitScorer(links, mentions, use, view, settings.min_score)
@@ -194,7 +193,7 @@ def _after_mentions(view: View, lexicon: Lexicon, scorer: Scorer, min_score: flo
     from pam_retriever.retrieval.first_mentions import InTurnScorer
     from pam_retriever.retrieval.mentioned import MentionScorer
 
-    return InTurnScorer(MentionScorer(view, lexicon, min_score), scorer, min_score)
+    return InTurnScorer(MentionScorer(view, lexicon), scorer, min_score)
 
 
 def _needs_no_fit(settings: RecallSettings, words: bool, view: View) -> bool:

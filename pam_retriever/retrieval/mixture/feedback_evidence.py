@@ -112,6 +112,11 @@ class FeedbackEvidence:
         self._fitted = Mixture.from_dict(self._stored) if isinstance(self._stored, dict) else None
         self.mixture = self._weigh()
 
+    @property
+    def says_something(self) -> bool:
+        """Whether a request satisfies the filter, or ``fit`` stored weights."""
+        return len(self.log) > 0 or self.mixture is self._fitted
+
     def is_current(self, view: View) -> bool:
         """Whether nothing was written since the last update."""
         return view.database is self._database and view.database.feedback.version == self._at

@@ -15,7 +15,7 @@ from pam_retriever.retrieval.mixture.growing import Growing
 from pam_retriever.retrieval.mixture.narrow import NarrowVectors
 from pam_retriever.retrieval.mixture.pools import Cues, WordList
 from pam_retriever.retrieval.mixture.sources import largest
-from pam_retriever.types import Float32, Int64
+from pam_retriever.types import Bools, Float32, Int64
 
 DENSE_PART = 0.7  # weight of dense similarity in the similarity of two requests; the rest is TF-IDF
 EXACT = 512  # requests, of those that seem most similar to a question, whose dense similarity is exact
@@ -134,10 +134,16 @@ class RequestLog:
         """The probability that the next use is of a memory that was never used.
 
         It is the share of memories that were used once among all uses (Good 1953). One use is added to these, so that a
-        single request counts half.
+        single request counts half. Without any use it is 1.
         """
         times = np.bincount(self._rows.view[self._weights.view > 0], minlength=1)
-        return float((times == 1).sum() / (times.sum() + 1))
+        return float((times == 1).sum() / (times.sum() + 1)) if times.any() else 1.0
+
+    @property
+    def served(self) -> Bools:
+        """Whether each memory (N,) served a request."""
+        helped: Bools = np.bincount(self._rows.view[self._weights.view > 0], minlength=self.size) > 0
+        return helped
 
     def used_with(self, members: Int64) -> tuple[Int64, Int64, Int64]:
         """Returns what served the same requests as ``members`` (R,): an index into these, the request, the memory.

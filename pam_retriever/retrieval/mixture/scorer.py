@@ -63,11 +63,15 @@ class MixtureScorer:
 
     def recognised(self, cues: Cues, k: int | None) -> Int64:
         """Returns the row (Q,) of each cue that is a stored memory, or equals one; -1 for the others."""
+        if np.all(cues.own >= 0):
+            return cues.own
+        with self._feedback_evidence.turn:
+            return self._recognised(cues, k)
+
+    def _recognised(self, cues: Cues, k: int | None) -> Int64:
         own, corpus = cues.own.copy(), self._feedback_evidence.corpus
-        if np.all(own >= 0) or not len(corpus):
-            return own
-        with self._feedback_evidence.turn:  # the same look-up as that of the candidates, so it is done once
-            found = corpus.nearest(cues.given, max(PROPOSALS, k or 0), cues.among)
+        # the same look-up as that of the candidates, so it is done once
+        found = corpus.nearest(cues.given, max(PROPOSALS, k or 0), cues.among)
         for at in np.flatnonzero(own < 0).tolist():
             nearest = corpus.rows[found[at][:1]]
             if len(nearest) and float(self._view.similar.keys(nearest)[0] @ cues.given[at]) >= SAME:
@@ -75,9 +79,9 @@ class MixtureScorer:
         return own
 
     def used(self, rows: Int64) -> Bools:
-        """Returns whether a request used each of ``rows`` (R,); False for row -1."""
-        used, at = self._feedback_evidence.evidence.used, self._feedback_evidence.corpus.positions(rows)
-        known: Bools = (at >= 0) & (np.append(used, False)[at])
+        """Returns whether each of ``rows`` (R,) served a request; False for row -1, and for what only did not help."""
+        at = self._feedback_evidence.corpus.positions(rows)
+        known: Bools = (at >= 0) & np.append(self._feedback_evidence.log.served, False)[at]
         return known
 
     def used_with(self, rows: Int64, allowed: Rows | None) -> tuple[Links, Int64]:
@@ -105,7 +109,8 @@ class MixtureScorer:
             nows=[self._now] * len(cues),
             allowed=allowed,
         )
-        found = self._candidates(questions, cues, allowed, max(PROPOSALS, k or 0))
+        own = cues.own if cues.texts is not None or np.all(cues.own >= 0) else self._recognised(cues, k)
+        found = self._candidates(questions, replace(cues, own=own), allowed, max(PROPOSALS, k or 0))
         if not all(len(some) for some in found):  # a pool must not be empty
             if len(cues) == 1:
                 return [_nothing()]
