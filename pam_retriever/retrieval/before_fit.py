@@ -43,8 +43,9 @@ class BeforeFitScorer:
         named = np.zeros(len(own), bool)
         if self._mentions is not None:
             named = (own >= 0) & (experienced | ~self._past_use.used(own))
-        if not experienced.any() and not named.any():
-            return [one.best(k, self._min_score) for one in self._past_use.score(cues, k, allowed)]
+        if not named.any() and (experienced.all() or not experienced.any()):  # one scorer answers all at once
+            scorer = self._links if experienced.any() and self._links is not None else self._past_use
+            return [one.best(k, self._min_score) for one in scorer.score(cues, k, allowed)]
         found = []
         for at, linked in enumerate(experienced.tolist()):
             scorer = self._links if linked and self._links is not None else self._past_use
