@@ -160,15 +160,15 @@ def test_what_another_process_wrote_is_in_the_next_answer():
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_request_numbers_are_never_reused(kind):
-    engine = fresh_engine(kind)
+    engine, request = fresh_engine(kind), np.array([0.2, 0, 0, 1.0])  # no stored memory, which would be left out
     with PredictiveAssociativeIndex(DIM, backend=engine) as index:
         index.add(np.eye(4), list("abcd"))
         index.feedback(np.eye(4)[:2], [["a"], ["b"]], id=["1", "2"])
         index.delete_feedback("2")
         before = index._store.database.feedback.state()
         with PredictiveAssociativeIndex(backend=engine) as other:
-            other.feedback(np.eye(4)[3], ["d"], id="3")
-        assert index.recall(np.eye(4)[3], 1).ids == ["d"]
+            other.feedback(request, ["d"], id="3")
+        assert index.recall(request, 1).ids == ["d"]
         assert index._store.database.feedback.state() == (before[0] + 1, 3)
 
 
