@@ -203,3 +203,15 @@ def test_use_with_an_experienced_cue_is_a_source_of_its_own(world, mode):
         assert ("experience" in hit.sources) == bool(hit.evidence)
     without = index.recall(cue, k=6, mode=mode, without=["used together"])
     assert [(hit.id, hit.score) for hit in without] == before
+
+
+def test_links_that_were_all_used_together_are_weighed_by_past_requests(world):
+    """As in code memory, where a commit is a trajectory and a request. One link more, and experience answers."""
+    index, _, walks, random = world
+    cue, others = f"m{walks[0, 0]}", [f"m{row}" for row in walks[0, 1:]]
+    index.feedback(random.normal(size=DIM).astype(np.float32), [cue, *others[:-1]], text="question")
+    assert index.recall(cue, k=1)[0].confidence is None  # by links
+    index.feedback(random.normal(size=DIM).astype(np.float32), [cue, others[-1]], text="question")
+    hits = index.recall(cue, k=5)
+    assert hits[0].confidence is not None  # by the mixture
+    assert set(hits.ids) == set(others)

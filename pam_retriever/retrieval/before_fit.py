@@ -10,12 +10,14 @@ from pam_retriever.retrieval.cues import Cues
 from pam_retriever.retrieval.first_mentions import in_turn
 from pam_retriever.retrieval.linked import LinkScorer, PastUse
 from pam_retriever.store.view import View
+from pam_retriever.types import Bools, Int64
 
 
 class BeforeFitScorer:
     """Answers each cue by what is known of it, so that feedback on other memories changes nothing.
 
-    A memory that was experienced is answered by its links, and any other cue from past requests. The mentions of a
+    A memory that was experienced is answered by its links, and any other cue from past requests. If all links of a
+    memory were also used together with it, past requests know all of them, and weigh them better. The mentions of a
     memory come first, unless it was used and never experienced: past requests weigh its mentions, too.
 
     Args:
@@ -40,6 +42,7 @@ class BeforeFitScorer:
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         own = self._past_use.recognised(cues, k)
         experienced = self._view.links.experienced(own)
+        experienced[experienced] = ~self._covered(own[experienced], cues.visible)
         named = np.zeros(len(own), bool)
         if self._mentions is not None:
             named = (own >= 0) & (experienced | ~self._past_use.used(own))
@@ -55,3 +58,12 @@ class BeforeFitScorer:
                 one = in_turn(first, one)
             found.append(one.best(k, self._min_score))
         return found
+
+    def _covered(self, rows: Int64, visible: Rows | None) -> Bools:
+        """Returns whether all links of each of ``rows`` (R,) served a request together with it."""
+        owner, linked, _ = self._view.links.of(rows, self._view.window)
+        (by, used, _), _ = self._past_use.used_with(rows, visible)
+        size = int(max(linked.max(initial=0), used.max(initial=0))) + 1
+        together = np.isin(owner * size + linked, by * size + used)
+        covered: Bools = np.bincount(owner, ~together, len(rows)) == 0
+        return covered
