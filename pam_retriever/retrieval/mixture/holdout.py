@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -69,6 +70,11 @@ class History:
         writers = None if self.writers is None else [self.writers[n] for n in at.tolist()]
         words = [self.words[n] for n in at.tolist()]
         return RequestLog(self.vectors[at], words, self.uses.take(at), len(self.stored), writers, self.most)
+
+    @cached_property
+    def served(self) -> Uses:
+        """The memories that served each request, without those that did not help."""
+        return self.uses.helpful()
 
     def cues(self, at: Int64) -> Cues:
         """Returns requests as cues."""
@@ -153,12 +159,13 @@ class FirstUses:
     @classmethod
     def of(cls, history: History, known: Bools, held: Int64, random: np.random.Generator) -> FirstUses:
         """Finds the newcomers of the part ``held``, if the ``known`` memories (N,) were used before."""
-        times = np.bincount(history.uses.rows, minlength=len(history.stored))
+        times = np.bincount(history.served.rows, minlength=len(history.stored))
         rows = (times > 0) & ~known
         expected = float((times == 1).sum() / max(times.sum(), 1))
-        found = float(rows[history.uses.expand(held)[1]].mean())
+        served = rows[history.served.expand(held)[1]]
+        found = float(served.mean()) if len(served) else 0.0
         odds = expected * (1 - found) / max(found * (1 - expected), 1e-9)
-        never = times == 0
+        never = np.bincount(history.uses.rows, minlength=len(history.stored)) == 0  # nor shown without help
         absent = never & (random.random(len(never)) >= expected / max(float(never.mean()), 1e-9))
         return cls(rows, min(1.0, odds), absent)
 
@@ -207,10 +214,10 @@ def _questions(
 ) -> Iterator[tuple[int, Cues, Uses, Bools | None]]:
     """Returns kind, cues, used memories, and memories (N,) to hide."""
     some = np.sort(random.permutation(held)[:QUESTIONS])
-    some = some[np.diff(history.uses.starts)[some] > 0]
+    some = some[np.diff(history.served.starts)[some] > 0]
     used = evidence.used
     if len(some):
-        wanted = history.uses.take(some)
+        wanted = history.served.take(some)
         yield 0, history.cues(some), wanted, None
         half = np.sort(random.permutation(len(some))[: (len(some) + 1) // 2])
         hidden = used & (random.random(len(used)) < HIDDEN)
@@ -226,10 +233,11 @@ def _questions(
 
 def _stored_cues(history: History, held: Int64, random: np.random.Generator) -> tuple[Int64, Uses]:
     """Returns one memory of each of some held-out requests that used several, and the other memories."""
-    several = held[np.diff(history.uses.starts)[held] > 1]
+    served = history.served
+    several = held[np.diff(served.starts)[held] > 1]
     cues, company = [], []
     for at in np.sort(random.permutation(several)[:STORED_CUES]).tolist():
-        rows = history.uses.rows[history.uses.starts[at] : history.uses.starts[at + 1]]
+        rows = served.rows[served.starts[at] : served.starts[at + 1]]
         cue = int(random.choice(rows))
         others = sorted(set(rows.tolist()) - {cue})
         if others:

@@ -60,6 +60,12 @@ class Uses:
         starts = np.concatenate([[0], np.cumsum(np.bincount(self.rows, minlength=n))]).astype(np.int64)
         return Uses(starts, lists[order], self.weights[order])
 
+    def helpful(self) -> Uses:
+        """Returns the lists without the members of negative weight."""
+        chosen = self.weights > 0
+        starts = np.concatenate([[0], np.cumsum(chosen)]).astype(np.int64)[self.starts]
+        return Uses(starts, self.rows[chosen], self.weights[chosen])
+
     def take(self, lists: Int64) -> Uses:
         """Returns the chosen lists."""
         _, rows, weights = self.expand(lists)
