@@ -215,3 +215,24 @@ def test_links_that_were_all_used_together_are_weighed_by_past_requests(world):
     hits = index.recall(cue, k=5)
     assert hits[0].confidence is not None  # by the mixture
     assert set(hits.ids) == set(others)
+
+
+@pytest.mark.parametrize("cue", ["id", "words", "look-alike"])
+def test_excluded_memories_of_the_same_trajectory_change_no_answer_with_feedback(cue):
+    """Not as neighbours of memories that served requests, nor as links that no request has."""
+
+    def asked(with_ben):
+        random = np.random.default_rng(3)
+        vectors = random.normal(size=(12, 8)).astype(np.float32)
+        index = PredictiveAssociativeIndex(8)
+        ann, ben = [f"ann{at}" for at in range(10)], ["ben0", "ben1"]
+        users = [{"user": "ann"}] * 10 + [{"user": "ben"}] * 2
+        index.add(vectors, ann + ben, [f"text {at % 3}" for at in range(12)], users)
+        index.observe(["ann0", "ann1", "ann2", *(ben if with_ben else [])])
+        index.feedback(random.normal(size=8).astype(np.float32), ["ann0", "ann1", "ann2"], text="text 1")
+        queries = {"id": ann, "words": vectors[:10] + 0.1, "look-alike": vectors[:10] + 0.1}[cue]
+        texts = ["text 1"] * 10 if cue == "words" else None
+        hits = index.recall_many(queries, k=9, texts=texts, where={"user": "ann"})
+        return [[(hit.id, hit.score) for hit in some] for some in hits]
+
+    assert asked(with_ben=True) == asked(with_ben=False)

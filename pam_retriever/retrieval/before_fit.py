@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pam_retriever.ann.selection import Rows
+from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.retrieval.candidates import Candidates, Scorer
 from pam_retriever.retrieval.cues import Cues
 from pam_retriever.retrieval.first_mentions import in_turn
@@ -60,8 +60,11 @@ class BeforeFitScorer:
         return found
 
     def _covered(self, rows: Int64, visible: Rows | None) -> Bools:
-        """Returns whether all links of each of ``rows`` (R,) served a request together with it."""
+        """Returns whether all ``visible`` links of each of ``rows`` (R,) served a request together with it."""
         owner, linked, _ = self._view.links.of(rows, self._view.window)
+        if visible is not None:
+            seen = holds(visible, linked)
+            owner, linked = owner[seen], linked[seen]
         (by, used, _), _ = self._past_use.used_with(rows, visible)
         size = int(max(linked.max(initial=0), used.max(initial=0))) + 1
         together = np.isin(owner * size + linked, by * size + used)

@@ -109,9 +109,19 @@ class Corpus:
             last = self._near = vectors, n, allowed, [self.positions(some[some >= 0]) for some in rows]
         return last[3]
 
-    def plain(self, vector: Float32, words: WordList, at: Int64, direction: Direction | None = None) -> Float32:
-        """Returns the scores (m,) of the memories at sorted positions, in a recall of one question without feedback."""
-        question, links = Question(vector, list(words)), self._links.towards(direction)
+    def plain(
+        self,
+        vector: Float32,
+        words: WordList,
+        at: Int64,
+        direction: Direction | None = None,
+        allowed: Rows | None = None,
+    ) -> Float32:
+        """Returns the scores (m,) of the memories at sorted positions, in a recall of one question without feedback.
+
+        Only ``allowed`` memories count as their neighbours; None for all.
+        """
+        question, links = Question(vector, list(words), visible=allowed), self._links.towards(direction)
         return plain_scores(question, self.rows[at], self.keys, links, self.lexicon)
 
     def mentioning(self) -> Mentioning | None:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from pam_retriever.ann.selection import Rows
 from pam_retriever.retrieval.mixture.pools import Cues, Pools, WordList
 from pam_retriever.retrieval.mixture.words import BM25, Field
 from pam_retriever.types import Direction, Float32, Int64
@@ -106,18 +107,19 @@ class WordsAndNeighbours:
     A turn of a conversation seldom names its topic; its neighbours do.
 
     Args:
-        scores: returns the scores of sorted positions (m,) for the vector and the words of a question, in a direction.
+        scores: returns the scores of sorted positions (m,) for the vector and the words of a question, in a direction,
+            with allowed neighbours.
     """
 
     name, features = "words and neighbours", ("plain",)
 
-    def __init__(self, scores: Callable[[Float32, WordList, Int64, Direction | None], Float32]) -> None:
+    def __init__(self, scores: Callable[[Float32, WordList, Int64, Direction | None, Rows | None], Float32]) -> None:
         self._scores = scores
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         ends = [*pools.starts[1:].tolist(), len(pools)]
         parts = [
-            self._scores(cues.vectors[at], cues.words[at], pools.row[start:end], cues.direction)
+            self._scores(cues.vectors[at], cues.words[at], pools.row[start:end], cues.direction, cues.allowed)
             for at, (start, end) in enumerate(zip(pools.starts.tolist(), ends, strict=True))
         ]
         return (np.float32(PLAIN_UNIT) * np.concatenate(parts))[:, None]
