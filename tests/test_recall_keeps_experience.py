@@ -236,3 +236,44 @@ def test_excluded_memories_of_the_same_trajectory_change_no_answer_with_feedback
         return [[(hit.id, hit.score) for hit in some] for some in hits]
 
     assert asked(with_ben=True) == asked(with_ben=False)
+
+
+def world_of_topics():
+    """Memories that look much like nine others each, and sessions of four at random."""
+    random = np.random.default_rng(5)
+    topic = np.repeat(np.arange(20), 10)
+    vectors = random.normal(size=(20, DIM))[topic] + 0.5 * random.normal(size=(200, DIM))
+    index = PredictiveAssociativeIndex(DIM)
+    index.add(vectors, [f"m{at}" for at in range(200)], [f"topic{at} text" for at in topic])
+    sessions = [[f"m{row}" for row in session] for session in random.permutation(200)[:32].reshape(8, 4)]
+    for session in sessions:
+        index.observe(session)
+    return index, sessions, random
+
+
+@pytest.mark.parametrize("mode", [None, "association"])
+@pytest.mark.parametrize("times", [1, 5])
+def test_feedback_that_names_a_whole_session_keeps_its_links_first(mode, times):
+    index, sessions, random = world_of_topics()
+    cues = [id for session in sessions for id in session]
+    for _ in range(times):
+        index.feedback(random.normal(size=(8, DIM)), sessions, text=["a question"] * 8)
+    for cue, hits in zip(cues, index.recall_many(cues, k=8, mode=mode, explain=True), strict=True):
+        [session] = [session for session in sessions if cue in session]
+        assert set(hits.ids[:3]) == {*session} - {cue}
+        assert hits.ids == index.recall(cue, k=8, mode=mode).ids
+        if mode == "association":
+            assert len(hits) == 3  # without similarity
+        else:
+            assert len(hits) == 8
+            odds = np.log(hits.scores) - [sum(hit.sources.values()) for hit in hits]
+            assert odds == pytest.approx(np.full(8, odds[0]), abs=1e-3)  # the sources sum to the log odds
+
+
+def test_leaving_out_use_leaves_links_that_were_used_together(world):
+    index, _, walks, random = world
+    session = [f"m{row}" for row in walks[0]]
+    before = [(hit.id, hit.score) for hit in index.recall(session[0], k=8)]
+    index.feedback(random.normal(size=DIM).astype(np.float32), session, text="question")
+    hits = index.recall(session[0], k=8, without=["used together"])
+    assert [(hit.id, hit.score) for hit in hits] == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -21,11 +22,24 @@ TOGETHER = "used together"  # the name of the source of past requests
 SOURCES = (EXPERIENCE, "similarity")
 
 
+@dataclass(frozen=True)
+class Linked:
+    """The memories that are linked to cues: pairs of the position of a cue and a row."""
+
+    cue: Int64
+    rows: Int64
+
+    def only(self, at: int) -> Linked:
+        """Returns the memories of one of the cues."""
+        mine = self.cue == at
+        return Linked(np.zeros(int(mine.sum()), np.int64), self.rows[mine])
+
+
 class PastUse(Protocol):
     """Past requests: which memories they used, and answers that follow from them."""
 
-    def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        """Answers cues from past requests, as a scorer."""
+    def score(self, cues: Cues, k: int | None, allowed: Rows | None, linked: Linked | None = None) -> list[Candidates]:
+        """Answers cues from past requests, as a scorer. The memories ``linked`` to a cue rank before all others."""
         ...
 
     def recognised(self, cues: Cues, k: int | None) -> Int64:

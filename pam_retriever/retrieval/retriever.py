@@ -106,7 +106,8 @@ class Retriever:
             links = LinkScorer(view, self._fills(), None, known, None if TOGETHER in without else use)
         if stored and _follows_mentions(settings, view) and MENTIONED not in without:
             mentions = MentionScorer(view, lexicon)
-        return BeforeFitScorer(links, mentions, use, view, settings.min_score)
+        ranks_links = self._fills() and TOGETHER not in without
+        return BeforeFitScorer(links, mentions, use, view, settings.min_score, ranks_links)
 
     def _around(self, scorer: Scorer) -> Scorer:
         """Wraps the scorer as ``decay`` and ``faithful`` require."""

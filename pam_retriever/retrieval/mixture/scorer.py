@@ -13,6 +13,7 @@ from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import SAME, Cues
+from pam_retriever.retrieval.linked import EXPERIENCE, Linked
 from pam_retriever.retrieval.mixture.feedback_evidence import FeedbackEvidence
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS
 from pam_retriever.retrieval.mixture.logit import ranks, softmax
@@ -24,6 +25,8 @@ from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.retrieval.timeline import QuestionTimes
 from pam_retriever.store.view import View
 from pam_retriever.types import Bools, Float32, Int64
+
+LEAD = 0.01  # log odds between the last linked memory and the first other one, if these would rank in another order
 
 
 class MixtureScorer:
@@ -57,9 +60,10 @@ class MixtureScorer:
             weights = np.where(counts, self._mixture.weights, np.float32(0))
             self._mixture = replace(self._mixture, weights=weights, reserves=UNUSED not in without)
 
-    def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
+    def score(self, cues: Cues, k: int | None, allowed: Rows | None, linked: Linked | None = None) -> list[Candidates]:
+        """See ``Scorer``. The memories ``linked`` to a cue rank before all others."""
         with self._feedback_evidence.turn:
-            return self._score(cues, k, allowed)
+            return self._score(cues, k, allowed, linked)
 
     def recognised(self, cues: Cues, k: int | None) -> Int64:
         """Returns the row (Q,) of each cue that is a stored memory, or equals one; -1 for the others."""
@@ -100,7 +104,7 @@ class MixtureScorer:
         share = (1 / np.bincount(owner, minlength=len(rows))[owner]).astype(np.float32)
         return (owner, other, share), np.bincount(requests, minlength=len(rows))
 
-    def _score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
+    def _score(self, cues: Cues, k: int | None, allowed: Rows | None, linked: Linked | None) -> list[Candidates]:
         corpus, evidence, mixture = self._feedback_evidence.corpus, self._feedback_evidence.evidence, self._mixture
         questions = replace(
             corpus.cues(cues.given, cues.texts, cues.own),
@@ -110,15 +114,18 @@ class MixtureScorer:
             allowed=allowed,
         )
         own = cues.own if cues.texts is not None or np.all(cues.own >= 0) else self._recognised(cues, k)
-        found = self._candidates(questions, replace(cues, own=own), allowed, max(PROPOSALS, k or 0))
+        found = self._candidates(questions, replace(cues, own=own), allowed, max(PROPOSALS, k or 0), linked)
         if not all(len(some) for some in found):  # a pool must not be empty
             if len(cues) == 1:
                 return [_nothing()]
-            return [one for at in range(len(cues)) for one in self._score(cues.only(at), k, allowed)]
+            each = [(cues.only(at), None if linked is None else linked.only(at)) for at in range(len(cues))]
+            return [one for cue, its_linked in each for one in self._score(cue, k, allowed, its_linked)]
         pools = Pools.of(found, len(corpus))
         kind = kinds(questions, evidence.used)
         features = evidence.score(questions, pools)
         scores = mixture.score(features, pools, kind)
+        lead = self._lead(scores, pools, linked)
+        scores = scores + lead
         share, rank = softmax(scores, pools.starts), ranks(scores, pools.cue, pools.starts)
         confidence = mixture.confidence(share, rank, kind[pools.cue])
         order = np.lexsort((rank, pools.cue))
@@ -129,7 +136,7 @@ class MixtureScorer:
         rows = corpus.rows[pools.row[order]]
         similarity = np.einsum("pd,pd->p", cues.given[pools.cue[order]], self._view.similar.keys(rows))
         weighed = features[order] * mixture.weights[kind[pools.cue[order]]]
-        contributions = self._contributions(weighed, scores[order] - weighed.sum(axis=1))
+        contributions = self._contributions(weighed, scores[order] - weighed.sum(axis=1), lead[order])
         columns = rows, share[order], similarity, np.ones(len(order), np.int64), confidence[order], contributions.values
         ends = np.searchsorted(pools.cue[order], np.arange(len(cues) + 1)).tolist()
         split: list[list[Any]] = [[column[start:end] for start, end in pairwise(ends)] for column in columns]
@@ -141,12 +148,24 @@ class MixtureScorer:
             for rows, score, alike, hops, sure, parts, ways in zip(*split, by_name, strict=True)
         ]
 
-    def _contributions(self, weighed: Float32, reserved: Float32) -> Contributions:
-        """Returns the part of each source, from features (n, F) and what is added for never-used memories (n,)."""
+    def _lead(self, scores: Float32, pools: Pools, linked: Linked | None) -> Float32:
+        """Returns the values (P,) to add to the scores of linked memories, so that these rank first."""
+        if linked is None or not len(linked.cue):
+            return np.zeros_like(scores)
+        first = np.isin(pools.keys, linked.cue * pools.size + self._feedback_evidence.corpus.positions(linked.rows))
+        lowest = np.minimum.reduceat(np.where(first, scores, np.float32(np.inf)), pools.starts)
+        highest = np.maximum.reduceat(np.where(first, np.float32(-np.inf), scores), pools.starts)
+        more = np.where(highest >= lowest, highest - lowest + np.float32(LEAD), np.float32(0))
+        lead: Float32 = more[pools.cue] * first
+        return lead
+
+    def _contributions(self, weighed: Float32, added: Float32, lead: Float32) -> Contributions:
+        """Returns the part of each source, from features (n, F), and what is added (n,) in all, and for links."""
         columns: dict[str, Float32] = {}
         for name, column in zip(self._owners, weighed.T, strict=True):
             columns[name] = columns[name] + column if name in columns else column
-        columns[UNUSED] = columns[UNUSED] + reserved
+        columns[UNUSED] = columns[UNUSED] + (added - lead)
+        columns[EXPERIENCE] = lead
         return Contributions.of(columns)
 
     def _mentions(self, questions: MixtureCues, rows: Sequence[Int64]) -> list[Int64 | None]:
@@ -157,7 +176,9 @@ class MixtureScorer:
         found = source.found(questions)
         return [None if one is None else one.ways(hits) for one, hits in zip(found, rows, strict=True)]
 
-    def _candidates(self, questions: MixtureCues, cues: Cues, allowed: Rows | None, n: int) -> list[Int64]:
+    def _candidates(
+        self, questions: MixtureCues, cues: Cues, allowed: Rows | None, n: int, linked: Linked | None
+    ) -> list[Int64]:
         """Returns the positions that a filter allows for each cue, without the cue itself."""
         corpus, evidence = self._feedback_evidence.corpus, self._feedback_evidence.evidence
         if allowed is None:
@@ -169,6 +190,10 @@ class MixtureScorer:
             else:
                 near, proposed = corpus.nearest(cues.given, n, allowed), evidence.propose(questions, n)
                 found = [np.union1d(a, np.intersect1d(b, inside)) for a, b in zip(near, proposed, strict=True)]
+        if linked is not None:
+            rows = [linked.only(at).rows for at in range(len(cues))]
+            rows = rows if allowed is None else [some[holds(allowed, some)] for some in rows]
+            found = [np.union1d(some, corpus.positions(more)) for some, more in zip(found, rows, strict=True)]
         own = corpus.positions(cues.own).tolist()
         return [some[some != itself] for some, itself in zip(found, own, strict=True)]
 
