@@ -110,6 +110,21 @@ def test_it_is_deleted_by_id_by_filter_and_with_the_last_memory_that_it_used(ind
     assert index.feedbacks() == []
 
 
+@pytest.mark.parametrize("how", ["delete", "erase", "prune"])
+def test_a_memory_that_only_did_not_help_keeps_no_request(index, how):
+    index.feedback(VECTORS[0], ["a"], unused=["b"], text="secret", id="of a")
+    index.feedback(VECTORS[1], ["a", "b"], unused=["c"], id="of both")
+    index.feedback(VECTORS[2], unused=["a", "b"], id="of none")
+    if how == "prune":
+        index.observe(sorted({record.id for record in index.find()} - {"a"}))
+        index.prune(keep=len(index) - 1)
+        assert "a" not in index
+    else:
+        report = getattr(index, how)("a")
+        assert how == "delete" or report.feedback == 1
+    assert [one.id for one in index.feedbacks()] == ["of both", "of none"]
+
+
 def test_a_replaced_memory_keeps_its_uses(index):
     index.feedback(VECTORS[0], ["a"])
     index.add(VECTORS[1:2], ["a"])

@@ -22,6 +22,7 @@ from pam_retriever.filters.conditions import Condition
 from pam_retriever.filters.stored import to_json
 from pam_retriever.store.columns import from_json
 from pam_retriever.store.database import Memories
+from pam_retriever.store.feedback import remove_requests_of
 from pam_retriever.store.index_mentions import IndexMentions
 from pam_retriever.store.metadata_index import with_times
 from pam_retriever.store.sqlite_database import SQLiteDatabase
@@ -183,6 +184,7 @@ class LocalCopy:
 
     def forget(self, rows: Int64) -> None:
         """Removes the data of removed memories."""
+        remove_requests_of(self._sql, rows)
         self._sql.run_many("DELETE FROM memories WHERE row = ?", [(row,) for row in rows.tolist()])
 
     def store(self) -> None:

@@ -13,7 +13,7 @@ from pam_retriever.filters.stored import to_json
 from pam_retriever.store.columns import checksum, from_blobs, from_json, to_blobs
 from pam_retriever.store.connection import Connection
 from pam_retriever.store.metadata_index import Segment
-from pam_retriever.types import Float32
+from pam_retriever.types import Float32, Int64
 from pam_retriever.validation import selects_all
 
 
@@ -158,6 +158,19 @@ class SQLiteFeedback:
             "DELETE FROM feedback WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(list(ids))]
         )
         return before - len(self)
+
+
+def remove_requests_of(connection: Connection, rows: Int64) -> None:
+    """Removes the requests that only these memories served, before the memories are removed.
+
+    A trigger removes a request without any memory. It keeps one that also names memories that did not help.
+    """
+    connection.fetch(
+        "DELETE FROM feedback WHERE number IN "
+        "(SELECT feedback FROM uses WHERE weight > 0 AND row IN (SELECT value FROM json_each(?1))) AND NOT EXISTS "
+        "(SELECT 1 FROM uses WHERE feedback = number AND weight > 0 AND row NOT IN (SELECT value FROM json_each(?1)))",
+        [json.dumps(rows.tolist())],
+    )
 
 
 def _value(stored: str, key: str) -> str | None:

@@ -15,6 +15,7 @@ from pam_retriever.errors import IndexFormatError, counted
 from pam_retriever.store import words
 from pam_retriever.store.columns import checksum, from_blobs, from_json, number_rows, to_blobs
 from pam_retriever.store.connection import Connection
+from pam_retriever.store.feedback import remove_requests_of
 from pam_retriever.store.metadata_index import SEGMENT, MetadataIndex
 from pam_retriever.store.settings import SQLiteSettings
 from pam_retriever.store.storing import NewMemories
@@ -108,6 +109,7 @@ class SQLiteMemories:
         experienced = self._connection.fetch(
             "SELECT DISTINCT trajectory FROM steps WHERE row IN (SELECT value FROM json_each(?))", [listed]
         )
+        remove_requests_of(self._connection, rows)
         self._connection.fetch("DELETE FROM memories WHERE row IN (SELECT value FROM json_each(?))", [listed])
         self._connection.run_many(
             "DELETE FROM trajectories WHERE trajectory = ?1 AND NOT EXISTS (SELECT 1 FROM steps WHERE trajectory = ?1)",
