@@ -51,3 +51,34 @@ def test_a_fit_does_not_turn_to_what_did_not_help(unused):
     index.fit(progress=False)
     hits = index.recall_many(asked[REQUESTS:], k=1)
     assert [one.ids[0] for one in hits] == [str(on) for on in topic[REQUESTS:]]
+
+
+@pytest.fixture
+def index():
+    vectors = np.random.default_rng(1).normal(size=(N, DIM))
+    index = PredictiveAssociativeIndex(DIM)
+    index.add(vectors, [f"m{at}" for at in range(N)], [f"thing number{at}" for at in range(N)])
+    return index
+
+
+def sources(index, query, id, **options):
+    [hit] = [hit for hit in index.recall(query, k=N, explain=True, **options) if hit.id == id]
+    return hit.sources
+
+
+def test_the_words_of_a_request_do_not_describe_what_did_not_help(index):
+    request = np.random.default_rng(2).normal(size=DIM)
+    index.feedback(request, ["m1"], text="umbrella", unused=["m2", "m3", "m4"])
+    assert "expanded words" not in sources(index, request, "m2", text="umbrella")
+    helped = sources(index, request, "m1", text="umbrella")["expanded words"]
+    index.delete_feedback(where={})
+    index.feedback(request, ["m1"], text="umbrella")
+    assert sources(index, request, "m1", text="umbrella")["expanded words"] == pytest.approx(helped)
+
+
+def test_what_did_not_help_together_was_not_used_together(index):
+    for at in range(3):
+        index.feedback(np.random.default_rng(at).normal(size=DIM), ["m1"], unused=["m2", "m3"])
+    assert sources(index, "m2", "m3").get("used together", 0) == 0  # both failed
+    assert sources(index, "m2", "m1").get("used together", 0) == 0  # m2 failed
+    assert sources(index, "m1", "m3").get("used together", 0) <= 0  # m3 failed

@@ -21,7 +21,7 @@ class ExpandedWords:
     Args:
         text: the words of the memories' texts.
         names: the words of their names, which count three times.
-        log: past requests. The words of a request that used n memories have weight 1 / sqrt(n) in each.
+        log: past requests. The words of a request that n memories served have weight 1 / sqrt(n) in each.
     """
 
     name, features = "expanded words", ("expanded_words",)
@@ -54,7 +54,7 @@ class ExpandedWords:
 
 
 class _RequestWords:
-    """The words of the requests that used a memory, as a field of this memory."""
+    """The words of the requests that a memory served, as a field of this memory."""
 
     def __init__(self, log: RequestLog) -> None:
         self._log = log
@@ -76,16 +76,22 @@ class _RequestWords:
         self._lengths = grown(self._lengths, self._log.size)
         if self._through < len(self._log):
             new = np.arange(self._through, len(self._log))
-            position, rows, _ = self._log.uses.expand(new)
-            used = np.maximum(np.diff(self._log.uses.starts[self._through :]), 1)
+            position, rows = self._served(new)
+            used = np.maximum(np.bincount(position, minlength=len(new)), 1)
             self._share.extend((1 / np.sqrt(used)).astype(np.float32))
             np.add.at(self._lengths, rows, (self._log.word_counts[new] * self._share.view[new])[position])
             self._through = len(self._log)
 
+    def _served(self, requests: Int64) -> tuple[Int64, Int64]:
+        """Returns position in ``requests`` and memory, for every memory that served one of them."""
+        position, rows, weights = self._log.uses.expand(requests)
+        helped = weights > 0
+        return position[helped], rows[helped]
+
     def counts(self, word: str) -> tuple[Int64, Float32]:
         self._follow()
         requests = self._log.holding(word)
-        position, rows, _ = self._log.uses.expand(requests)
+        position, rows = self._served(requests)
         counts = np.bincount(rows, self._share.view[requests][position], self._log.size)
         found = np.flatnonzero(counts)
         return found, counts[found].astype(np.float32)

@@ -63,6 +63,8 @@ class Uses:
     def helpful(self) -> Uses:
         """Returns the lists without the members of negative weight."""
         chosen = self.weights > 0
+        if chosen.all():
+            return self
         starts = np.concatenate([[0], np.cumsum(chosen)]).astype(np.int64)[self.starts]
         return Uses(starts, self.rows[chosen], self.weights[chosen])
 

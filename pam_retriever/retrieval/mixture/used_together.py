@@ -78,7 +78,7 @@ class UsedTogether:
         at, requests, weight = at[first], requests[first], weight[first]
         if half_life is not None:
             weight = weight * (0.5 ** ((len(self._log) - 1 - requests) / half_life)).astype(np.float32)
-        total = np.bincount(at, np.abs(weight), len(row)) + self.PRIOR  # uses that did not help are negative
+        total = np.bincount(at, weight, len(row)) + self.PRIOR
         position, found, count = self._log.uses.expand(requests)
         source = at[position]
         other = found != row[source]
@@ -88,7 +88,7 @@ class UsedTogether:
     def _follow(self) -> None:
         now = len(self._log), self._log.size
         if self._followed != now:
-            self._by_memory = self._log.uses.transpose(self._log.size)
+            self._by_memory = self._log.uses.helpful().transpose(self._log.size)  # a cue that failed has no company
             self._used = np.flatnonzero(np.diff(self._by_memory.starts))
             self._followed = now
 
