@@ -534,6 +534,20 @@ def test_a_tenant_that_is_dropped_is_gone(tmp_path):
         assert not [path for path in files if secret.encode() in path.read_bytes()]
 
 
+def test_observe_and_feedback_refuse_one_string_as_keys():
+    store = new()
+    for key in "ab":
+        store.put(("ann",), key, {"text": f"wet {key}"})
+    with pytest.raises(InvalidInput, match="keys='ab'"):
+        store.observe(("ann",), "ab")
+    with pytest.raises(InvalidInput, match="used='a'"):
+        store.feedback(("ann",), "wet", "a")
+    with pytest.raises(InvalidInput, match="unused='b'"):
+        store.feedback(("ann",), "wet", ["a"], "b")
+    assert store.tenant("ann").feedbacks() == []
+    assert len(store.tenant("ann").trajectories()) == 1  # by the puts
+
+
 def test_observe_and_feedback_refuse_unknown_items():
     store = new()
     store.put(("ann",), "bare", {"text": "wet"}, index=False)

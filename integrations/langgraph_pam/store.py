@@ -32,6 +32,7 @@ from langgraph_pam.rows import Put, from_path, to_path
 from langgraph_pam.sweeper import Sweeper
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex, Trajectory, UnknownId
 from pam_retriever.types import Float32
+from pam_retriever.validation import read_list
 
 SWEEP_MINUTES = 5.0
 NOTHING: Float32 = np.empty((0, 0), np.float32)
@@ -155,7 +156,7 @@ class PAMStore(BaseStore):
             InvalidInput: the store has no ``index``, or an item has no vector.
             UnknownId: a key is not stored.
         """
-        tenant, ids = self._memories_of(namespace, keys)
+        tenant, ids = self._memories_of(namespace, read_list("keys", keys))
         tenant.observe(Trajectory(ids=ids))
 
     def feedback(
@@ -176,12 +177,13 @@ class PAMStore(BaseStore):
             InvalidInput: the store has no ``index``, or an item has no vector.
             UnknownId: a key is not stored.
         """
-        tenant, ids = self._memories_of(namespace, [*used, *unused])
-        served = ids[: len(used)]
+        helped = list(used) if isinstance(used, Mapping) else read_list("used", used)
+        tenant, ids = self._memories_of(namespace, [*helped, *read_list("unused", unused)])
+        served = ids[: len(helped)]
         weights = dict(zip(served, used.values(), strict=True)) if isinstance(used, Mapping) else served
         assert self._embedding is not None
         (vector,) = self._vectors([self._embedding.model.embed_query(query)], [query])
-        return tenant.feedback(vector, weights, unused=ids[len(used) :], text=storable(query))
+        return tenant.feedback(vector, weights, unused=ids[len(helped) :], text=storable(query))
 
     def tenant(self, name: str) -> PredictiveAssociativeIndex:
         """Returns the index of a tenant, for ``fit`` or queries: its name is the first element of a namespace.
