@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pam_retriever import NotFitted, PredictiveAssociativeIndex
+from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS
 
 TOPICS, THINGS, DIM = 8, 3, 64
 
@@ -212,3 +213,14 @@ def test_a_request_that_is_made_again_finds_what_served_it_first():
     for id in ("1", "2", "3", "4", "5"):
         index.feedback(requests[0], [id], text="request 1")
     assert {"1", "2", "3", "4", "5"} <= set(index.recall(requests[0], k=8).ids)
+
+
+def test_as_many_hits_as_requested_where_the_sources_propose_candidates():
+    """A stored memory is among its nearest, and no hit."""
+    vectors = np.random.default_rng(0).normal(size=(FULL_BELOW + 50, 8))
+    index = PredictiveAssociativeIndex(dim=8)
+    index.add(vectors, [str(at) for at in range(len(vectors))])
+    index.feedback(vectors[3], [index.search("5", k=1)[0].id])
+    for query, most in (("5", len(index) - 1), (vectors[5], len(index) - 1), (vectors[5] + 0.3, len(index))):
+        for k in (PROPOSALS - 1, PROPOSALS, PROPOSALS + 1, 200, most):
+            assert len(index.recall(query, k=k)) == k

@@ -75,7 +75,7 @@ class MixtureScorer:
     def _recognised(self, cues: Cues, k: int | None) -> Int64:
         own, corpus = cues.own.copy(), self._feedback_evidence.corpus
         # the same look-up as that of the candidates, so it is done once
-        found = corpus.nearest(cues.given, max(PROPOSALS, k or 0), cues.among)
+        found = corpus.nearest(cues.given, _proposals(k), cues.among)
         for at in np.flatnonzero(own < 0).tolist():
             nearest = corpus.rows[found[at][:1]]
             if len(nearest) and float(self._view.similar.keys(nearest)[0] @ cues.given[at]) >= SAME:
@@ -114,7 +114,7 @@ class MixtureScorer:
             allowed=allowed,
         )
         own = cues.own if cues.texts is not None or np.all(cues.own >= 0) else self._recognised(cues, k)
-        found = self._candidates(questions, replace(cues, own=own), allowed, max(PROPOSALS, k or 0), linked)
+        found = self._candidates(questions, replace(cues, own=own), allowed, _proposals(k), linked)
         if not all(len(some) for some in found):  # a pool must not be empty
             if len(cues) == 1:
                 return [_nothing()]
@@ -196,6 +196,11 @@ class MixtureScorer:
             found = [np.union1d(some, corpus.positions(more)) for some, more in zip(found, rows, strict=True)]
         own = corpus.positions(cues.own).tolist()
         return [some[some != itself] for some, itself in zip(found, own, strict=True)]
+
+
+def _proposals(k: int | None) -> int:
+    """Returns the number of candidates per source: enough for ``k`` hits besides the cue, which may be stored."""
+    return max(PROPOSALS, (k or 0) + 1)
 
 
 def _nothing() -> Candidates:
