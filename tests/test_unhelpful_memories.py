@@ -82,3 +82,13 @@ def test_what_did_not_help_together_was_not_used_together(index):
     assert sources(index, "m2", "m3").get("used together", 0) == 0  # both failed
     assert sources(index, "m2", "m1").get("used together", 0) == 0  # m2 failed
     assert sources(index, "m1", "m3").get("used together", 0) <= 0  # m3 failed
+
+
+def test_a_cue_that_only_did_not_help_is_answered_as_one_that_was_never_used(index):
+    random = np.random.default_rng(5)
+    requests = random.normal(size=(3, DIM))
+    index.feedback(requests, [["m1", "m2"], ["m1"], ["m1"]])
+    before = index.recall("m9", k=5).ids
+    index.delete_feedback(where={})
+    index.feedback(requests, [["m1", "m2"], ["m1"], ["m1"]], unused=[[], ["m9"], []])
+    assert index.recall("m9", k=5).ids == before

@@ -224,7 +224,7 @@ def _questions(
         yield 0, history.cues(some[half]), wanted.take(half), hidden
     cues, company = _stored_cues(history, held, random)
     if len(cues):
-        kind = kinds(history.stored.take(cues), used)
+        kind = kinds(history.stored.take(cues), evidence.served)
         for at in (1, 2):
             mine = np.flatnonzero(kind == at)
             if len(mine):

@@ -33,7 +33,7 @@ PRIORS = Path(__file__).with_name("priors.json")
 
 
 def kinds(cues: Cues, used: Bools) -> Int64:
-    """Returns the kind (Q,) of each cue: a new question, a used memory, or a never-used memory."""
+    """Returns the kind (Q,) of each cue: a new question, a used memory, or another memory; ``used`` (N,) served one."""
     return np.where(cues.rows < 0, 0, np.where(used[np.maximum(cues.rows, 0)], 1, 2))
 
 
@@ -52,6 +52,7 @@ class Evidence:
     def __init__(self, sources: Sequence[Source], log: RequestLog) -> None:
         self.sources, self._log = tuple(sources), log
         self._used: tuple[tuple[int, int], Bools] | None = None
+        self._served: tuple[tuple[int, int], Bools] | None = None
         plain = [feature for source in self.sources for feature in source.features]
         if len(set(plain)) < len(plain):
             raise InvalidInput(f"The sources have the features {plain}.", "distinct names", "Rename one.")
@@ -62,11 +63,19 @@ class Evidence:
 
     @property
     def used(self) -> Bools:
-        """Returns the memories (N,) that a past request used."""
+        """Returns the memories (N,) that a past request names, whether they served it or did not help."""
         now = len(self._log), self._log.size
         if self._used is None or self._used[0] != now:
             self._used = now, np.bincount(self._log.uses.rows, minlength=self._log.size) > 0
         return self._used[1]
+
+    @property
+    def served(self) -> Bools:
+        """Returns the memories (N,) that served a past request."""
+        now = len(self._log), self._log.size
+        if self._served is None or self._served[0] != now:
+            self._served = now, self._log.served
+        return self._served[1]
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         """Returns every feature (P, F). Appearance features occur twice: for all memories, and for never-used ones."""

@@ -121,7 +121,7 @@ class MixtureScorer:
             each = [(cues.only(at), None if linked is None else linked.only(at)) for at in range(len(cues))]
             return [one for cue, its_linked in each for one in self._score(cue, k, allowed, its_linked)]
         pools = Pools.of(found, len(corpus))
-        kind = kinds(questions, evidence.used)
+        kind = kinds(questions, evidence.served)
         features = evidence.score(questions, pools)
         scores = mixture.score(features, pools, kind)
         lead = self._lead(scores, pools, linked)
