@@ -92,3 +92,14 @@ def test_a_cue_that_only_did_not_help_is_answered_as_one_that_was_never_used(ind
     index.delete_feedback(where={})
     index.feedback(requests, [["m1", "m2"], ["m1"], ["m1"]], unused=[[], ["m9"], []])
     assert index.recall("m9", k=5).ids == before
+
+
+def test_requests_that_nothing_served_leave_every_recall_an_answer(index):
+    vector = np.random.default_rng(6).normal(size=DIM)
+    index.feedback(vector, unused=["m1", "m2"], text="question")
+    for id in ("m1", "m9"):
+        assert len(index.recall(id, k=5)) == 5
+    assert len(index.recall(vector, k=5)) == 5
+    assert len(index.recall(vector, k=5, text="question")) == 5
+    index.fit(progress=False)
+    assert len(index.recall("m1", k=5)) == 5

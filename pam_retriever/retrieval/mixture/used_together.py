@@ -38,18 +38,16 @@ class UsedTogether:
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         stored_cues = np.flatnonzero(cues.rows >= 0)
-        if not len(stored_cues) or not len(self._log):
+        if not len(stored_cues) or not self._knows_uses():
             return np.zeros((len(pools), len(self.features)), np.float32)
-        self._follow()
         columns = np.stack([pools.add_up(*triple) for triple in self._triples(cues, stored_cues)], axis=1)
         return log_share(columns) * pools.visible[:, None]
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
         found: list[Int64] = [np.empty(0, np.int64)] * len(cues)
         stored_cues = np.flatnonzero(cues.rows >= 0)
-        if not len(stored_cues) or not len(self._log):
+        if not len(stored_cues) or not self._knows_uses():
             return found
-        self._follow()
         for cue, row, value in self._triples(cues, stored_cues):
             order = np.argsort(-value, kind="stable")
             for at in stored_cues.tolist():
@@ -85,12 +83,14 @@ class UsedTogether:
         value = (share[source] * weight[position] * count / total[source]).astype(np.float32)
         return cue[source][other], found[other], value[other]
 
-    def _follow(self) -> None:
+    def _knows_uses(self) -> bool:
+        """Reads the requests since the last question; returns whether any memory served a request."""
         now = len(self._log), self._log.size
         if self._followed != now:
             self._by_memory = self._log.uses.helpful().transpose(self._log.size)  # a cue that failed has no company
             self._used = np.flatnonzero(np.diff(self._by_memory.starts))
             self._followed = now
+        return len(self._used) > 0
 
 
 def _strongest(cue: Int64, row: Int64, share: Float32, n: int) -> tuple[Int64, Int64, Float32]:
