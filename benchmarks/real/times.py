@@ -7,9 +7,9 @@ LoCoMo (Maharana et al., ACL 2024; CC BY-NC 4.0, so it is not in this repository
 ``tests/data`` has the lists: expressions with their answers, questions without a time, and the times in 200 turns of
 the dialogues, marked by hand (only ids and positions). A quarter of list 1 was held out until the end. Lists 2 and 3
 were written later by somebody else, and mended after their first run (benchmarks/notes/real-data.md). So was list 4,
-by somebody who had seen neither the reader nor the other lists; list 5 came after the mending of list 4. ``--list N``
-reads one alone. The settings of recall's source of times were chosen on the first two dialogues, so read the results on
-the others.
+by somebody who had seen neither the reader nor the other lists; list 5 came after the mending of list 4. From list 9 on
+a list has texts, too: things said, each with its times or without one. ``--list N`` reads one list alone. The settings
+of recall's source of times were chosen on the first two dialogues, so read the results on the others.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def _instant(text: str | None, without: datetime) -> datetime:
 
 
 def periods_of(row: dict[str, Any]) -> Ranges:
-    """Returns the periods that the reader finds in an expression."""
+    """Returns the periods that the reader finds in a question, or in a text: one that has the time it was "said"."""
+    if "said" in row:
+        return [(period.start, period.end) for period in read_text(row["text"], datetime.fromisoformat(row["said"]))]
     now = datetime.fromisoformat(row["now"])
     if "zone" in row:
         now = now.replace(tzinfo=ZoneInfo(row["zone"]))
@@ -113,35 +115,50 @@ def lists() -> dict[str, Any]:
 
 
 def one_list(number: int) -> dict[str, Any]:
-    """Returns the counts of one list by language, and each expression and trap that is read wrongly."""
-    expressions, traps = (
-        [row for row in rows(name) if row.get("list", 1) == number]
-        for name in ("time_expressions.jsonl", "time_traps.jsonl")
-    )
-    found = [periods_of(row) for row in expressions]
-    results = [right(row, periods) for row, periods in zip(expressions, found, strict=True)]
+    """Returns the counts of one list by language, and each expression, text and trap that is read wrongly."""
+
+    def of(name: str) -> list[dict[str, Any]]:
+        return [row for row in rows(name) if row.get("list", 1) == number]
+
+    judged = {"expressions": _judged(of("time_expressions.jsonl")), "texts": _judged(of("time_texts.jsonl"))}
+    traps = of("time_traps.jsonl")
     taken = [row for row in traps if read_question(row["text"], FRIDAY)]
-    languages = {
-        language: {
-            "expressions": sum(row["language"] == language for row in expressions),
-            "right": sum(good for row, good in zip(expressions, results, strict=True) if row["language"] == language),
-            "traps": sum(row["language"] == language for row in traps),
-            "taken": sum(row["language"] == language for row in taken),
+
+    def count(known: Callable[[dict[str, Any]], bool]) -> dict[str, int]:
+        good = {name: [good for row, _, good in found if known(row)] for name, found in judged.items()}
+        return {
+            "expressions": len(good["expressions"]),
+            "right": sum(good["expressions"]),
+            "texts": len(good["texts"]),
+            "texts right": sum(good["texts"]),
+            "traps": sum(map(known, traps)),
+            "taken": sum(map(known, taken)),
         }
-        for language in LANGUAGES
-    }
+
     return {
         "list": number,
-        "all": {count: sum(part[count] for part in languages.values()) for count in languages["en"]},
-        "languages": languages,
-        "no time found": sum(not periods for periods in found),
-        "wrong": [
-            {"text": row["text"], "found": [[start.isoformat(), end.isoformat()] for start, end in periods]}
-            for row, periods, good in zip(expressions, found, results, strict=True)
-            if not good
-        ],
+        "all": count(bool),
+        "languages": {language: count(lambda row, at=language: row["language"] == at) for language in LANGUAGES},
+        "no time found": sum(not periods for _, periods, _ in judged["expressions"]),
+        "wrong": _wrong(judged["expressions"]),
+        "texts wrong": _wrong(judged["texts"]),
         "taken": [row["text"] for row in taken],
     }
+
+
+Judged = list[tuple[dict[str, Any], Ranges, bool]]
+
+
+def _judged(found: list[dict[str, Any]]) -> Judged:
+    return [(row, periods, right(row, periods)) for row in found for periods in [periods_of(row)]]
+
+
+def _wrong(judged: Judged) -> list[dict[str, Any]]:
+    return [
+        {"text": row["text"], "found": [[start.isoformat(), end.isoformat()] for start, end in periods]}
+        for row, periods, good in judged
+        if not good
+    ]
 
 
 def in_turns(conversations: list[Conversation]) -> dict[str, Any]:
