@@ -303,10 +303,9 @@ class ScoringWeights:
 
     Attributes:
         weights: the weights of the channels, as log odds per unit of score.
-        mixture: weights of the channels, of the links of look-alikes, of the links of memories that the channels find,
-            and of similarity; their sum is 1.
-        calibration: slope and intercept of the log odds that cue and memory co-occurred, as a function of the log
-            share; then the change of each per unit of the lead of the best memory by the channels.
+        mixture: weights of the channels, links of look-alikes, links of what the channels find, and similarity; sum 1.
+        calibration: slope and intercept of the log odds that cue and memory co-occurred, by the log share; then the
+            change of each per unit of the lead of the best memory by the channels.
         appearance: weights of similarity and forward alone, the two channels of a memory that was never experienced.
         background: log of the mean odds of a memory that is not among the best, by ``weights`` and by ``appearance``.
     """
@@ -327,12 +326,14 @@ class Calibration:
         unseen: the weights for cues that training did not see, fitted on held-out cues.
         familiarity: the scale of a link's excess over chance; see ``FitConfig``.
         novelty: the share of the associates of a memory of new experience that are new, too (Good 1953).
+        directions: (d, r) in which memories differ, by which noise is recognised; None if not measured.
     """
 
     seen: ScoringWeights
     unseen: ScoringWeights
     familiarity: Familiarity = "none"
     novelty: float = 0.0
+    directions: Float32 | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -345,8 +346,7 @@ class FitReport(ShownReport):
         seconds: wall-clock time of the training.
         device: the device of the training, for example "cpu" or "cuda:0".
         precision: "float32" or "bfloat16".
-        memories: number of memories in the training.
-        trajectories: number of trajectories in the training.
+        memories, trajectories: number of each in the training.
         associations: directed associations within the window.
         coverage: share of these that training could draw, from 0 to 1.
         parameters: trainable parameters of the predictor.

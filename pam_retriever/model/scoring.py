@@ -10,6 +10,7 @@ from typing import Any, get_args
 import numpy as np
 
 from pam_retriever.model.keys import CHANNELS, Channels
+from pam_retriever.model.noise import pack, unpack
 from pam_retriever.types import Calibration, Familiarity, Float32, ScoringWeights
 
 BEST = 64  # memories whose odds are added; the background estimates the rest
@@ -82,8 +83,12 @@ def sharpened(share: Float32) -> Float32:
 STORED_AS = {"seen": "learnt", "unseen": "unlearnt"}  # the names in format 1
 
 
-def read_calibration(stored: Mapping[str, Any] | None) -> Calibration | None:
-    """Reads the stored calibration of channels and links."""
+def read_calibration(stored: Mapping[str, Any] | None, dim: int) -> Calibration | None:
+    """Reads the stored calibration of channels and links, of an index of dimension ``dim``.
+
+    Raises:
+        ValueError, KeyError, TypeError, AttributeError: it is damaged.
+    """
     if stored is None:
         return None
     seen, unseen = (ScoringWeights(*(tuple(stored[name][part]) for part in PARTS)) for name in STORED_AS.values())
@@ -92,11 +97,14 @@ def read_calibration(stored: Mapping[str, Any] | None) -> Calibration | None:
     novelty = float(stored.get("novelty", 0.0))
     if not 0 <= novelty <= 1:
         raise ValueError(f"novelty {novelty!r}")
-    return Calibration(seen, unseen, stored["familiarity"], novelty)
+    directions = stored.get("directions")  # not always measured
+    directions = None if directions is None else unpack(directions, dim)
+    return Calibration(seen, unseen, stored["familiarity"], novelty, directions)
 
 
 def to_stored(calibration: Calibration | None) -> dict[str, Any] | None:
     """Returns the form that ``read_calibration`` reads, for JSON."""
     if calibration is None:
         return None
-    return {STORED_AS.get(name, name): value for name, value in asdict(calibration).items()}
+    values = {STORED_AS.get(name, name): value for name, value in asdict(calibration).items()}
+    return values | {"directions": None if calibration.directions is None else pack(calibration.directions)}

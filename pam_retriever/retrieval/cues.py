@@ -15,6 +15,7 @@ from pam_retriever.errors import UnknownId
 from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.keys import unit
+from pam_retriever.model.noise import is_noise
 from pam_retriever.model.scoring import NEIGHBOURS, look_alike_mass
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
@@ -27,9 +28,10 @@ COMPLETED_FROM = 4
 COMPLETION_TEMPERATURE = 0.02
 # minimum gap of the nearest memory to the last one, for the query to be about it (docs/how/training.md)
 STANDS_OUT, STANDS_OUT_WIDTH = 0.2, 0.03
-# minimum gap of the nearest memory to the second one, in units of the gaps of the next, for a noisy copy
+# minimum gap of the nearest memory to the second one, in units of the gaps of the next, for a noisy copy. A vector that
+# differs from the memory by more than noise is a copy only if it is much nearer to it: by chance one in e^4 is.
 COMPARED = 17
-AHEAD, AHEAD_WIDTH = 0.5, 0.1
+AHEAD, FAR_AHEAD, SLOPE = 0.5, 4.0, 0.2
 SAME = 0.9999  # from this cosine on, a query equals the stored memory
 FOR_WORDS = 100  # memories looked up for a question in words, which hybrid recall takes as candidates
 RECOGNISED = 0.1  # a memory with a smaller weight does not contribute its experience to the cue
@@ -138,7 +140,8 @@ def read_cues(
         cues = plain_cues(queries)
     else:
         n = NEIGHBOURS if complete else FOR_WORDS
-        cues = complete_cues(queries, view.predict(queries), view.similar, view.associative, allowed, n)
+        directions = None if view.calibration is None else view.calibration.directions
+        cues = complete_cues(queries, view.predict(queries), view.similar, view.associative, allowed, n, directions)
         cues = cues if complete else trusted_cues(cues)
     return cues if texts is None and allowed is None else replace(cues, texts=texts, among=allowed)
 
@@ -241,6 +244,7 @@ def complete_cues(
     associative: AnnIndex,
     allowed: Rows | None = None,
     n: int = NEIGHBOURS,
+    directions: Float32 | None = None,
 ) -> Cues:
     """Returns cues for vectors, completed to the memories nearest to them.
 
@@ -253,6 +257,7 @@ def complete_cues(
         associative: the index over [p ; f(p) ; e(p)].
         allowed: sorted rows of the memories to which they may be completed; None for all.
         n: number of most similar memories to look up, at least 64.
+        directions: (d, r) in which memories differ, see ``noise``; None to take all differences for noise.
     """
     given = unit(queries)
     nearness, near = similar.search(given, n, allowed)
@@ -262,12 +267,13 @@ def complete_cues(
     cosine, rows = nearness[:, :COMPLETED_FROM], near[:, :COMPLETED_FROM]  # (Q, m)
     weights = np.exp((cosine - cosine[:, :1]) / COMPLETION_TEMPERATURE)  # -inf gives 0
     weights /= weights.sum(axis=1, keepdims=True)
-    mixed = np.einsum("qm,qmk->qk", weights, gather_keys(associative, rows))  # (Q, width)
+    keys, dim = gather_keys(associative, rows), given.shape[1]  # (Q, m, width)
+    mixed = np.einsum("qm,qmk->qk", weights, keys)  # (Q, width)
     recognised = weights >= RECOGNISED
     margin = cosine[:, 0] - np.where(rows >= 0, cosine, np.inf).min(axis=1)
     same = cosine[:, 0] >= SAME
     stands_out = 0.5 + 0.5 * np.tanh((margin - STANDS_OUT) / (2 * STANDS_OUT_WIDTH))
-    dim = given.shape[1]
+    noise = None if directions is None else is_noise(given, keys[:, 0, :dim], directions)
     return Cues(
         given,
         unit(mixed[:, :dim]),
@@ -275,8 +281,8 @@ def complete_cues(
         unaided,
         [row[mask] for row, mask in zip(rows, recognised, strict=True)],
         [weight[mask] for weight, mask in zip(weights, recognised, strict=True)],
-        np.where(same, 1, is_view(nearest, np.ones(len(given), np.int64))).astype(np.float32),
-        np.where(same, 1, is_view(nearest, recognised.sum(axis=1))).astype(np.float32),
+        np.where(same, 1, is_view(nearest, np.ones(len(given), np.int64), noise)).astype(np.float32),
+        np.where(same, 1, is_view(nearest, recognised.sum(axis=1), noise)).astype(np.float32),
         np.where(same, 1, stands_out).astype(np.float32),
         np.where(same, rows[:, 0], -1),
         near,
@@ -293,11 +299,12 @@ def trusted_cues(cues: Cues) -> Cues:
     return replace(cues, completed=unit(completed), predicted=_unit_parts(predicted, dim), own=nobody)
 
 
-def is_view(cosine: Float32, count: Int64) -> Float32:
+def is_view(cosine: Float32, count: Int64, noise: Float32 | None = None) -> Float32:
     """Returns the probability that queries are noisy copies of one of their ``count`` (Q,) nearest memories.
 
     The cosines (Q, n) fall. If the query is a copy of none, the gaps between its largest cosines are about equal: gaps
-    of extreme values are exponential. A copy is ahead by several times such a gap, on any scale.
+    of extreme values are exponential. A copy is ahead by several times such a gap, on any scale. ``noise`` (Q,) is the
+    probability that a query differs from the nearest memory by noise alone; None if that is not measured.
     """
     cosine = np.maximum(cosine, -1)  # -inf where there are fewer
     if cosine.shape[1] < 3:
@@ -307,8 +314,13 @@ def is_view(cosine: Float32, count: Int64) -> Float32:
     spread = np.mean(cosine[:, :-1] - cosine[:, -1:], axis=1, where=others)
     ahead = np.take_along_axis(cosine, last - 1, axis=1) - np.take_along_axis(cosine, last, axis=1)
     ahead = ahead[:, 0] / np.maximum(spread, 1e-6)
-    sure: Float32 = 0.5 + 0.5 * np.tanh((ahead - AHEAD) / (2 * AHEAD_WIDTH))
-    return sure
+    near = _is_above(ahead, AHEAD)
+    return near if noise is None else noise * near + (1 - noise) * _is_above(ahead, FAR_AHEAD)
+
+
+def _is_above(value: Float32, threshold: float) -> Float32:
+    above: Float32 = 0.5 + 0.5 * np.tanh((value - threshold) / (2 * SLOPE * threshold))
+    return above
 
 
 def _unit_parts(predicted: Float32, dim: int) -> Float32:

@@ -37,7 +37,7 @@ def read_window_and_calibration(model: ModelMetadata) -> tuple[int, Calibration 
         IndexFormatError: they are damaged.
     """
     try:
-        return int(model["window"]), read_calibration(model.get("trust"))
+        return int(model["window"]), read_calibration(model.get("trust"), int(model["predictor"]["dim"]))
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise IndexFormatError(
             f"The index has an invalid calibration ({error!r}).", "the data that fit stored", "Restore it."

@@ -6,6 +6,7 @@ import numpy as np
 
 from pam_retriever.experience.cooccurrence import Associations, Experience
 from pam_retriever.model.keys import make_keys
+from pam_retriever.model.noise import directions_of_differences
 from pam_retriever.model.prediction import predict
 from pam_retriever.model.predictor import Predictor
 from pam_retriever.model.scoring import UNTESTED, fitted
@@ -13,7 +14,7 @@ from pam_retriever.training.calibration import Memories, fit_scoring_weights
 from pam_retriever.training.config import FitConfig
 from pam_retriever.training.cross_validation import FEWEST, cross_validated
 from pam_retriever.training.objectives import JointObjective, Objective
-from pam_retriever.training.shards import HOLDOUT, SEEN, UNSEEN, Shard, Shards
+from pam_retriever.training.shards import DIRECTIONS, HOLDOUT, SEEN, UNSEEN, Shard, Shards
 from pam_retriever.types import Bools, Calibration, Float32, Int64, ScoringWeights
 
 MOST = 200  # largest number of held-out memories
@@ -93,7 +94,8 @@ class Holdout:
             random = self._shards.generator(UNSEEN)
             self.unseen = cross_validated(self._known(model), self._shard.experience, self._window, random)
         novelty = share_of_new_associates(self._associations, self._shard.experience)
-        return Calibration(seen, self.unseen, self._familiarity, novelty)
+        directions = directions_of_differences(self._shard.vectors, self._shards.generator(DIRECTIONS))
+        return Calibration(seen, self.unseen, self._familiarity, novelty, directions)
 
     def _calibrate(
         self, model: Predictor, cues: Int64, mask: Bools, purpose: int, hidden: Bools | None = None
