@@ -140,8 +140,7 @@ def read_cues(
         cues = plain_cues(queries)
     else:
         n = NEIGHBOURS if complete else FOR_WORDS
-        directions = None if view.calibration is None else view.calibration.directions
-        cues = complete_cues(queries, view.predict(queries), view.similar, view.associative, allowed, n, directions)
+        cues = complete_cues(queries, view, view.associative, allowed, n)
         cues = cues if complete else trusted_cues(cues)
     return cues if texts is None and allowed is None else replace(cues, texts=texts, among=allowed)
 
@@ -238,13 +237,7 @@ def _not_looked_up(count: int) -> tuple[Int64, Float32]:
 
 
 def complete_cues(
-    queries: Float32,
-    unaided: Float32,
-    similar: AnnIndex,
-    associative: AnnIndex,
-    allowed: Rows | None = None,
-    n: int = NEIGHBOURS,
-    directions: Float32 | None = None,
+    queries: Float32, view: View, associative: AnnIndex, allowed: Rows | None = None, n: int = NEIGHBOURS
 ) -> Cues:
     """Returns cues for vectors, completed to the memories nearest to them.
 
@@ -252,15 +245,14 @@ def complete_cues(
 
     Args:
         queries: (Q, d).
-        unaided: (Q, d + code) f of them, with zeros for e.
-        similar: the index over p.
-        associative: the index over [p ; f(p) ; e(p)].
+        view: a view of a fitted index.
+        associative: its index over [p ; f(p) ; e(p)].
         allowed: sorted rows of the memories to which they may be completed; None for all.
         n: number of most similar memories to look up, at least 64.
-        directions: (d, r) in which memories differ, see ``noise``; None to take all differences for noise.
     """
     given = unit(queries)
-    nearness, near = similar.search(given, n, allowed)
+    unaided = view.predict(queries)
+    nearness, near = view.similar.search(given, n, allowed)
     if not near.shape[1]:
         return plain_cues(queries, unaided)
     nearest = nearness[:, :COMPARED]
@@ -273,7 +265,7 @@ def complete_cues(
     margin = cosine[:, 0] - np.where(rows >= 0, cosine, np.inf).min(axis=1)
     same = cosine[:, 0] >= SAME
     stands_out = 0.5 + 0.5 * np.tanh((margin - STANDS_OUT) / (2 * STANDS_OUT_WIDTH))
-    noise = None if directions is None else is_noise(given, keys[:, 0, :dim], directions)
+    noise = noise_of(view, given, keys[:, 0, :dim])
     return Cues(
         given,
         unit(mixed[:, :dim]),
@@ -297,6 +289,15 @@ def trusted_cues(cues: Cues) -> Cues:
     predicted = trust * cues.predicted + (1 - trust) * cues.unaided
     nobody = np.full(len(cues), -1, np.int64)
     return replace(cues, completed=unit(completed), predicted=_unit_parts(predicted, dim), own=nobody)
+
+
+def noise_of(view: View, given: Float32, nearest: Float32) -> Float32 | None:
+    """Returns the probability (Q,) that vectors differ from the memories ``nearest`` (Q, d) by noise alone.
+
+    ``given`` (Q, d) have unit length. None if ``fit`` has not measured how memories differ.
+    """
+    directions = None if view.calibration is None else view.calibration.directions
+    return None if directions is None else is_noise(given, nearest, directions)
 
 
 def is_view(cosine: Float32, count: Int64, noise: Float32 | None = None) -> Float32:
