@@ -74,6 +74,8 @@ def rolling_units(match: Match) -> Atom | None:
         if not two[1] and match.context.language != "zh":
             return None
         count = max(match.number("N"), match.number("N", 1))
+    if unit == "weekend" and (match.has("L") or match.has("V")):
+        return match.fixed((weekend(match.context.now, -count)[0], weekend(match.context.now, -1)[1]), unit)
     if unit == "half" or unit == "weekend":
         return None
     return _rolled(match, unit, count)

@@ -204,7 +204,9 @@ def season(match: Match) -> Atom | None:
     if year_of(match) is None:
         if following is not None and following.code in "oZx" and following.code != "x":
             return None  # "after the fall of Rome"
-        if doubtful and match.context.language == "en" and not match.has("t"):
+        named = match.token("S").text  # "in spring", unlike "in Spring"
+        within = previous is not None and previous.code == "i" and named.islower()
+        if doubtful and match.context.language == "en" and not match.has("t") and not within:
             return None
     return in_year(match, lambda y: season_of(y, number), "season", weak=True)
 
@@ -221,9 +223,10 @@ def half_year(match: Match) -> Atom | None:
     """Reads "H1 2023"."""
     number = match.number("G") if match.has("G") else match.number("O")
     wanted = year_of(match)
-    if not 1 <= number <= 2 or (wanted is None and match.context.language != "zh"):
+    if not 1 <= number <= 2:
         return None
-    return in_year(match, lambda y: unit_at("half", datetime(y, 6 * number - 5, 1)), "half")
+    weak = wanted is None and match.context.language != "zh"
+    return in_year(match, lambda y: unit_at("half", datetime(y, 6 * number - 5, 1)), "half", weak=weak)
 
 
 def holiday(match: Match) -> Atom | None:
@@ -240,8 +243,8 @@ def holiday(match: Match) -> Atom | None:
         return counted(match, of, kind)
     previous, following = match.tokens[match.first - 1] if match.first else None, match.next()
     named = match.context.language != "zh" and not match.has("U") and not match.has("Y")
-    if named and following is not None and following.code == "o":
-        return None  # "l'ascension du Mont Blanc"
+    if named and following is not None and following.code in "oZ":
+        return None  # "l'ascension du Mont Blanc", "Easter Island"
     kept = previous is not None and previous.text.lower().startswith(("spen", "celebrat"))  # "spend New Year"
     article = match.token("t").text.lower() if match.has("t") else ""
     on = (match.context.language, article) == ("es", "el") or (article == "le" and " " in match.token("H").text)

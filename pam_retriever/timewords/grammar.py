@@ -67,7 +67,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
             "U",
             counted.ago,
         ),
-        (r"[Nt]UF|iF?[Ntw]U|F[Ntw]U|wUF", "U", counted.ahead),
+        (r"[Nt]UF|iF?(?:[Nt]|t?wo?)U|F[Ntw]U|wUF", "U", counted.ahead),
         (rf"{_CLOCK}?R(?:i?t?P)?(?:,?{_AT})?|Pn?R", "R", counted.day_from_today),
         (rf"(?:{_CLOCK}|[hg]N)?t?[LT]P(?:,?{_AT})?|t?P[LX]", "P", counted.part_of_day),
         (r"(?:bt?[NC]&|ft?[NC]u|[CN]u)t?C|[aBghuP]?t?C", "C", counted.time_of_today),
@@ -85,7 +85,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (r"H[AF]NU", "H", dated.beside_holiday),
         (rf"H[LX](?!U)|(?:t?[LXT]?H(?:iY|{_YEAR})?|YH|{_LEAD}H)(?:P|,?{_AT})?", "H", dated.holiday),
         (
-            r"h?t?v(?:uo?|[fo]Uo)M(?:o?,?Y)?|h?t?v[oi]?t?(?:K|M(?:o?,?Y|o?[LXT]U)?|Y|[LXT]U|U[LX]|[LXT]?S(?:o?Y)?)|vu?Y|Y?Mv"
+            r"h?t?v(?:uo?|[fo]Uo)M(?:o?,?Y)?|h?t?v[oi]?t?(?:K|M(?:o?,?Y|o?[LXT]U)?|Y|[LXT]U|U[LX]|[LXT]?S(?:o?Y)?)|vu?Y|h?t?vuK|Y?Mv"
             r"|t?v[oi]?t?U|[LXT]Uv|[YK]v|(?:[LXT]U|Y)TUv",
             "v",
             dated.phase,

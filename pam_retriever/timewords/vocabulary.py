@@ -57,7 +57,7 @@ R-2 Pnight: the_night_before_last|w1 Uday A1: the_other_day the_other_night the_
 Pdawn: early_hours small_hours
 w1 Uweek A1: the_other_week|eearlier T1 Uyear: year_to_date ytd
 eearlier T1 Umonth: month_to_date|c3: this_time same_time|c0: this_day this_very_day
-L1: last previous|V1: past|X1: next coming upcoming following|T1: this|L2: before_last
+L1: last previous|V1: past|t1 V1: these_past these_last|X1: next coming upcoming following|T1: this|L2: before_last
 A1: ago back earlier_than_now|F1: from_now from_today hence|w1: few several|w2: couple
 vearly: early|vmid: mid middle_of middle|vlate: late
 vbegin: beginning_of start_of beginning start|vend: end_of end
@@ -154,8 +154,9 @@ M1: enero ene|M2: febrero feb|M3: marzo|M4: abril abr|M5: mayo|M6: junio|M7: jul
 M9: septiembre setiembre sept|M10: octubre oct|M11: noviembre nov|M12: diciembre dic
 W0: lunes|W1: martes|W2: miércoles|W3: jueves|W4: viernes|W5: sábado|W6: domingo
 Uminute: minuto minutos|Uhour: hora horas|Uday: día días|Uweek: semana semanas|Umonth: mes meses|Uyear: año años
-Uquarter: trimestre|Uhalf: semestre mitad medio media quincena|Uweekend: fin_de_semana|C12h: mediodía|Ucentury: siglo
-Udecade: década|N30 Uminute: media_hora|N15 Uminute: cuarto_de_hora|N90 Uminute: hora_y_media|N6 Umonth: medio_año
+Uquarter: trimestre|Uhalf: semestre mitad medio media quincena|Uweekend: fin_de_semana finde|C12h: mediodía
+Ucentury: siglo|Udecade: década|N30 Uminute: media_hora|N15 Uminute: cuarto_de_hora|N90 Uminute: hora_y_media
+N6 Umonth: medio_año
 A1: hace_más_o_menos hace_casi hace_aproximadamente hace_poco_más_de hace_más_de hace_como hace_cerca_de hace_menos_de
 eearlier T1 Uyear: lo_que_va_de_año lo_que_va_del_año|eearlier T1 Umonth: lo_que_va_de_mes lo_que_va_del_mes
 K1990: años_noventa en_los_noventa|K1980: años_ochenta en_los_ochenta|K1970: años_setenta en_los_setenta
