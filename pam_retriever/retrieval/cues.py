@@ -26,8 +26,6 @@ from pam_retriever.validation import selects_all
 # memories becomes a mixture of them.
 COMPLETED_FROM = 4
 COMPLETION_TEMPERATURE = 0.02
-# minimum gap of the nearest memory to the last one, for the query to be about it (docs/how/training.md)
-STANDS_OUT, STANDS_OUT_WIDTH = 0.2, 0.03
 # minimum gap of the nearest memory to the second one, in units of the gaps of the next, for a noisy copy. A vector that
 # differs from the memory by more than noise is a copy only if it is much nearer to it: by chance one in e^4 is.
 COMPARED = 17
@@ -50,7 +48,6 @@ class Cues:
         weights: the weight of each of these.
         trust: (Q,) the probability that the query is a noisy copy of a memory.
         one_of: (Q,) the probability that it is a noisy copy of any of ``rows``.
-        stands_out: (Q,) the probability ``trust`` by a stricter test, for questions in words.
         own: (Q,) the row of a query that is a stored memory, which is not an answer; -1 for none.
         near: (Q, 64 or more) the memories most similar to the queries as given, padded with -1; (Q, 0) if they were not
             looked up.
@@ -68,7 +65,6 @@ class Cues:
     weights: list[Float32]
     trust: Float32
     one_of: Float32
-    stands_out: Float32
     own: Int64
     near: Int64
     nearness: Float32
@@ -209,7 +205,7 @@ def stored_cues(keys: Float32, rows: Int64, dim: int) -> Cues:
     alone = [np.array([row]) for row in rows.tolist()]
     sure = np.ones(len(rows), np.float32)
     near, nearness = _not_looked_up(len(rows))
-    return Cues(given, given, predicted, predicted, alone, [itself] * len(rows), sure, sure, sure, rows, near, nearness)
+    return Cues(given, given, predicted, predicted, alone, [itself] * len(rows), sure, sure, rows, near, nearness)
 
 
 def plain_cues(queries: Float32, predicted: Float32 | None = None) -> Cues:
@@ -224,7 +220,6 @@ def plain_cues(queries: Float32, predicted: Float32 | None = None) -> Cues:
         predicted,
         [nobody] * count,
         [nothing] * count,
-        unsure,
         unsure,
         unsure,
         np.full(count, -1, np.int64),
@@ -262,9 +257,7 @@ def complete_cues(
     keys, dim = gather_keys(associative, rows), given.shape[1]  # (Q, m, width)
     mixed = np.einsum("qm,qmk->qk", weights, keys)  # (Q, width)
     recognised = weights >= RECOGNISED
-    margin = cosine[:, 0] - np.where(rows >= 0, cosine, np.inf).min(axis=1)
     same = cosine[:, 0] >= SAME
-    stands_out = 0.5 + 0.5 * np.tanh((margin - STANDS_OUT) / (2 * STANDS_OUT_WIDTH))
     noise = noise_of(view, given, keys[:, 0, :dim])
     return Cues(
         given,
@@ -275,7 +268,6 @@ def complete_cues(
         [weight[mask] for weight, mask in zip(weights, recognised, strict=True)],
         np.where(same, 1, is_view(nearest, np.ones(len(given), np.int64), noise)).astype(np.float32),
         np.where(same, 1, is_view(nearest, recognised.sum(axis=1), noise)).astype(np.float32),
-        np.where(same, 1, stands_out).astype(np.float32),
         np.where(same, rows[:, 0], -1),
         near,
         nearness,
@@ -283,8 +275,8 @@ def complete_cues(
 
 
 def trusted_cues(cues: Cues) -> Cues:
-    """Returns cues for vectors that may resemble no memory, such as texts: completed only if one stands out."""
-    trust, dim = cues.stands_out[:, None], cues.given.shape[1]
+    """Returns cues for vectors that may be no memory, such as texts: completed as far as they are noisy copies."""
+    trust, dim = cues.trust[:, None], cues.given.shape[1]
     completed = trust * cues.completed + (1 - trust) * cues.given
     predicted = trust * cues.predicted + (1 - trust) * cues.unaided
     nobody = np.full(len(cues), -1, np.int64)
