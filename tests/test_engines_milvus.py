@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from pam_retriever import (
     StorageError,
     Trajectory,
 )
-from pam_retriever.engines.milvus import backend, calls, database, filters, keys, trajectories
+from pam_retriever.engines.milvus import backend, calls, client, database, filters, keys, trajectories
 
 
 @pytest.fixture(scope="module")
@@ -290,6 +291,23 @@ def test_another_dimension_a_newer_format_and_an_old_server_are_refused(monkeypa
         PredictiveAssociativeIndex(4, engine)
     with pytest.raises(InvalidInput, match="at most 16,000"):
         PredictiveAssociativeIndex(20_000, engine)
+
+
+def test_the_model_of_long_vectors_fits_into_a_value_of_milvus():
+    vectors = np.random.default_rng(0).standard_normal((120, 768)).astype(np.float32)
+    engine = fresh_milvus()
+    index = PredictiveAssociativeIndex(768, engine)
+    index.add(vectors, [str(at) for at in range(120)])
+    index.observe([str(at) for at in range(120)])
+    index.fit(window=2, config=FitConfig(hidden=4, passes=1), progress=False)
+    directions = index._store.calibration.directions
+    stored = json.dumps(index._store.database.settings.get("model"))
+    assert len(stored) <= client.MAX_BYTES  # a server refuses more; Milvus Lite does not
+    index.close()
+    again = PredictiveAssociativeIndex(768, engine)
+    np.testing.assert_array_equal(again._store.calibration.directions, directions)
+    assert directions.size > 8 * 768
+    again.close()
 
 
 def test_what_milvus_cannot_hold_is_refused_and_nothing_is_stored():

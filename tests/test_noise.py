@@ -5,7 +5,7 @@ import pytest
 
 from pam_retriever import FitConfig, IndexFormatError, PredictiveAssociativeIndex
 from pam_retriever.model.keys import unit
-from pam_retriever.model.noise import MOST, directions_of_differences, is_noise, pack, unpack
+from pam_retriever.model.noise import MOST, NUMBERS, directions_of_differences, is_noise, pack, unpack
 
 DIM, FLAT, COUNT = 96, 12, 240
 CONFIG = FitConfig(hidden=32, passes=4)
@@ -116,4 +116,19 @@ def test_damaged_directions_are_refused(index, tmp_path, damaged):
 
 def test_directions_of_a_huge_dimension_cannot_be_claimed():
     with pytest.raises(ValueError, match="directions"):
-        unpack(pack(np.zeros((DIM, MOST + 1), np.float32)), DIM)
+        unpack(pack(np.zeros((DIM, NUMBERS // DIM + 1), np.float32)), DIM)
+
+
+@pytest.mark.parametrize("dim", [768, 3072, NUMBERS + 1])
+def test_directions_of_long_vectors_fit_into_a_value_of_an_engine_and_tell_noise(dim):
+    random = np.random.default_rng(7)
+    basis = np.linalg.qr(random.standard_normal((dim, FLAT)))[0]
+    memories, others = unit((random.standard_normal((2, 60, FLAT)) @ basis.T).astype(np.float32))
+    directions = directions_of_differences(memories, random)
+    if dim > NUMBERS:
+        assert directions is None
+        return
+    assert len(pack(directions)) <= 32_768
+    copies = unit(memories + (random.standard_normal(memories.shape) / np.sqrt(dim)).astype(np.float32))
+    assert is_noise(copies, _nearest(copies, memories), directions).mean() > 0.9
+    assert is_noise(others, _nearest(others, memories), directions).mean() < 0.15

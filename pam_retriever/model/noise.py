@@ -18,7 +18,7 @@ from pam_retriever.types import Float32
 MEMORIES, AMONG = 1_000, 10_000  # memories whose differences are measured; memories among which their neighbours are
 FEWEST = 8  # differences to measure, at least
 HALF = 0.5  # part of the differences that the directions hold
-MOST = 32  # directions, at most
+MOST, NUMBERS = 32, 12_288  # directions and their numbers, at most: Milvus stores 65,535 bytes in a value
 ORDERS = 1e-4  # a memory with a cosine of 1 minus this, or more, is a copy, and has no difference
 DEVIATIONS, WIDTH = 3.0, 0.3  # above the mean of noise, from which on a difference is no noise
 
@@ -26,13 +26,14 @@ DEVIATIONS, WIDTH = 3.0, 0.3  # above the mean of noise, from which on a differe
 def directions_of_differences(vectors: Float32, random: np.random.Generator) -> Float32 | None:
     """Returns the directions (d, r) in which memories differ most from their nearest neighbours.
 
-    They are orthonormal, and exact in float16. None if there are too few memories.
+    They are orthonormal, and exact in float16. None if there are too few memories, or more than 12,288 dimensions.
 
     Args:
         vectors: (M, d) memories.
         random: the generator for a sample.
     """
-    if len(vectors) < FEWEST or vectors.shape[1] < 2:
+    most = min(MOST, vectors.shape[1] // 2, NUMBERS // max(vectors.shape[1], 1))
+    if len(vectors) < FEWEST or not most:
         return None
     order = random.permutation(len(vectors))[:AMONG]
     among = unit(vectors[order])
@@ -46,7 +47,7 @@ def directions_of_differences(vectors: Float32, random: np.random.Generator) -> 
         return None
     lengths, directions = np.linalg.svd(differences, full_matrices=False)[1:]
     held = np.cumsum(lengths**2) / np.sum(lengths**2)
-    r = min(int(np.searchsorted(held, HALF)) + 1, MOST, vectors.shape[1] // 2)
+    r = min(int(np.searchsorted(held, HALF)) + 1, most)
     return unpack(pack(directions[:r].T), vectors.shape[1])
 
 
@@ -78,7 +79,7 @@ def unpack(packed: str, dim: int) -> Float32:
         ValueError: these are no directions of dimension ``dim``.
     """
     numbers = np.frombuffer(base64.b64decode(packed, validate=True), "<f2").astype(np.float32)
-    if not len(numbers) or len(numbers) % dim or len(numbers) > dim * MOST or not (np.abs(numbers) <= 1).all():
+    if not len(numbers) or len(numbers) % dim or len(numbers) > NUMBERS or not (np.abs(numbers) <= 1).all():
         raise ValueError(f"directions of {len(numbers)} numbers in dimension {dim}")
     return numbers.reshape(dim, -1)
 
