@@ -299,7 +299,11 @@ def loss(weights: npt.NDArray[np.float64], one: Sample) -> float:
     """Returns the mean loss of one sample with these weights."""
     at = (weights[0] + size_in_decades(one.requests) * weights[1]) * (1 - one.novelty)
     choices = replace(one.choices, offset=one.choices.offset + _unaided(one))
-    return float(np.average(logit.log_loss(at, choices), weights=choices.weight))
+    return _mean_loss(at, choices)
+
+
+def _mean_loss(weights: Scores, choices: logit.Choices) -> float:
+    return float(np.average(logit.log_loss(weights, choices), weights=choices.weight))
 
 
 def named(weights: npt.NDArray[np.float64], features: tuple[str, ...]) -> dict[str, list[float]]:
@@ -350,7 +354,7 @@ def main() -> None:
 def loss_of(one: Sample, stored: dict[str, Any], again: bool) -> float:
     """Returns the mean loss of one sample by the priors from other data, with or without the weight of repeats."""
     weights = _weights(stored["without"][one.data]["question"], one, without=None if again else AGAIN)
-    return float(np.average(logit.log_loss(weights, one.choices), weights=one.choices.weight))
+    return _mean_loss(weights, one.choices)
 
 
 def _weights(prior: dict[str, list[float]], one: Sample, without: str | None) -> Scores:

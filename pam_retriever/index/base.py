@@ -79,7 +79,7 @@ class IndexBase:
         with self._knowing:
             found = self._evidence.get(name)
             if found is not None and found.is_current(view):
-                return found if found.says_something else None
+                return None if found.is_empty else found
             if table is None or not table.state()[0]:
                 return None
             if found is None or not found.follow(view):
@@ -89,7 +89,7 @@ class IndexBase:
                 if len(self._evidence) >= MOST_KNOWN:
                     self._evidence.clear()
                 self._evidence[name] = found
-            return found if found.says_something else None
+            return None if found.is_empty else found
 
     def _search_names(self) -> None:
         """Searches the memories for names before a query, if such a search is pending."""

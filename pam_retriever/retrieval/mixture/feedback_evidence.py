@@ -113,9 +113,9 @@ class FeedbackEvidence:
         self.mixture = self._weigh()
 
     @property
-    def says_something(self) -> bool:
-        """Whether a request satisfies the filter, or ``fit`` stored weights."""
-        return len(self.log) > 0 or self.mixture is self._fitted
+    def is_empty(self) -> bool:
+        """Whether no request satisfies the filter, and ``fit`` stored no weights."""
+        return len(self.log) == 0 and self.mixture is not self._fitted
 
     def is_current(self, view: View) -> bool:
         """Whether nothing was written since the last update."""

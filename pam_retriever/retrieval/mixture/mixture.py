@@ -52,7 +52,6 @@ class Evidence:
     def __init__(self, sources: Sequence[Source], log: RequestLog) -> None:
         self.sources, self._log = tuple(sources), log
         self._used: tuple[tuple[int, int], Bools] | None = None
-        self._served: tuple[tuple[int, int], Bools] | None = None
         plain = [feature for source in self.sources for feature in source.features]
         if len(set(plain)) < len(plain):
             raise InvalidInput(f"The sources have the features {plain}.", "distinct names", "Rename one.")
@@ -72,10 +71,7 @@ class Evidence:
     @property
     def served(self) -> Bools:
         """Returns the memories (N,) that served a past request."""
-        now = len(self._log), self._log.size
-        if self._served is None or self._served[0] != now:
-            self._served = now, self._log.served
-        return self._served[1]
+        return self._log.served
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         """Returns every feature (P, F). Appearance features occur twice: for all memories, and for never-used ones."""

@@ -111,6 +111,7 @@ class RequestLog:
         self._late: dict[int, list[int]] = {}  # word -> requests that are not in the inverted lists yet
         self._weighed: tuple[int, Float32, Float32] | None = None
         self._last: tuple[Cues, int, Float32, Float32] | None = None
+        self._transposed: tuple[tuple[int, int], Uses, Bools] | None = None
         self.extend(vectors, words, uses, writers)
 
     def __len__(self) -> int:
@@ -148,23 +149,34 @@ class RequestLog:
         return float((times == 1).sum() / (times.sum() + 1)) if times.any() else 1.0
 
     @property
+    def requests_of(self) -> Uses:
+        """The requests that each memory (N lists) served, in order."""
+        return self._by_memory()[0]
+
+    @property
     def served(self) -> Bools:
         """Whether each memory (N,) served a request."""
-        helped: Bools = np.bincount(self._rows.view[self._weights.view > 0], minlength=self.size) > 0
-        return helped
+        return self._by_memory()[1]
+
+    def _by_memory(self) -> tuple[Uses, Bools]:
+        """Returns the requests that each memory served, and whether it served any. Read once for the current log."""
+        now = len(self), self.size
+        if self._transposed is None or self._transposed[0] != now:
+            found = self.uses.helpful().transpose(self.size)
+            self._transposed = now, found, np.diff(found.starts) > 0
+        return self._transposed[1:]
 
     def used_with(self, members: Int64) -> tuple[Int64, Int64, Int64]:
         """Returns what served the same requests as ``members`` (R,): an index into these, the request, the memory.
 
-        A memory that was of no help in a request has no company there.
+        A memory that was of no help in a request has no company there. A member of -1 has none.
         """
-        helped = self._weights.view > 0
-        request = np.repeat(np.arange(len(self)), np.diff(self._starts.view))
-        rows = self._rows.view
-        at, position = np.nonzero((rows == members[:, None]) & (helped & (members[:, None] >= 0)))
-        company, other, weight = self.uses.expand(request[position])
-        chosen = (other != members[at[company]]) & (weight > 0)
-        return at[company][chosen], request[position][company][chosen], other[chosen]
+        known = np.flatnonzero(members >= 0)
+        at, request, _ = self.requests_of.expand(members[known])
+        company, other, weight = self.uses.expand(request)
+        at = known[at][company]
+        chosen = (other != members[at]) & (weight > 0)
+        return at[chosen], request[company][chosen], other[chosen]
 
     def append(self, vector: Float32, words: WordList, rows: Int64, weights: Float32) -> None:
         """Adds one request."""

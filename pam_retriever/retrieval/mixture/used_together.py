@@ -34,11 +34,10 @@ class UsedTogether:
 
     def __init__(self, log: RequestLog, vectors: MemoryVectors) -> None:
         self._log, self._vectors = log, vectors
-        self._followed = (-1, -1)
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         stored_cues = np.flatnonzero(cues.rows >= 0)
-        if not len(stored_cues) or not self._knows_uses():
+        if not len(stored_cues) or not self._log.served.any():
             return np.zeros((len(pools), len(self.features)), np.float32)
         columns = np.stack([pools.add_up(*triple) for triple in self._triples(cues, stored_cues)], axis=1)
         return log_share(columns) * pools.visible[:, None]
@@ -46,7 +45,7 @@ class UsedTogether:
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
         found: list[Int64] = [np.empty(0, np.int64)] * len(cues)
         stored_cues = np.flatnonzero(cues.rows >= 0)
-        if not len(stored_cues) or not self._knows_uses():
+        if not len(stored_cues) or not self._log.served.any():
             return found
         for cue, row, value in self._triples(cues, stored_cues):
             order = np.argsort(-value, kind="stable")
@@ -61,7 +60,7 @@ class UsedTogether:
         one = self._step(stored_cues, rows, np.ones(len(stored_cues), np.float32))
         recent = self._step(stored_cues, rows, np.ones(len(stored_cues), np.float32), self.HALF_LIFE)
         two = self._step(*_strongest(*one, self.FIRST_STEP))
-        used = self._used
+        used = np.flatnonzero(self._log.served)
         near, alike = top(self._vectors[rows] @ self._vectors[used].T, self.ALIKE)
         weights = weights_of(alike, 10.0)
         others = self._step(np.repeat(stored_cues, near.shape[1]), used[near.reshape(-1)], weights.reshape(-1))
@@ -71,7 +70,7 @@ class UsedTogether:
         self, cue: Int64, row: Int64, share: Float32, half_life: float | None = None
     ) -> tuple[Int64, Int64, Float32]:
         """Steps from memories to those used with them; divides the share among the uses of each."""
-        at, requests, weight = self._by_memory.expand(row)
+        at, requests, weight = self._log.requests_of.expand(row)
         first = np.cumsum(np.bincount(at, minlength=len(row)))[at] - np.arange(len(at)) <= self.LATEST
         at, requests, weight = at[first], requests[first], weight[first]
         if half_life is not None:
@@ -82,15 +81,6 @@ class UsedTogether:
         other = found != row[source]
         value = (share[source] * weight[position] * count / total[source]).astype(np.float32)
         return cue[source][other], found[other], value[other]
-
-    def _knows_uses(self) -> bool:
-        """Reads the requests since the last question; returns whether any memory served a request."""
-        now = len(self._log), self._log.size
-        if self._followed != now:
-            self._by_memory = self._log.uses.helpful().transpose(self._log.size)  # a cue that failed has no company
-            self._used = np.flatnonzero(np.diff(self._by_memory.starts))
-            self._followed = now
-        return len(self._used) > 0
 
 
 def _strongest(cue: Int64, row: Int64, share: Float32, n: int) -> tuple[Int64, Int64, Float32]:
