@@ -9,7 +9,7 @@ import numpy as np
 
 from pam_retriever.ann.selection import Rows
 from pam_retriever.model.keys import unit
-from pam_retriever.retrieval.cues import COMPARED, SAME, check_ids, is_view, noise_of
+from pam_retriever.retrieval.cues import COMPARED, SAME, check_ids, gather_keys, is_view, noise_of
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
@@ -93,6 +93,6 @@ def _taken_for(view: View, units: Float32, among: Rows | None) -> Int64:
     cosine, near = view.similar.search(units, COMPARED, among)
     if not near.shape[1]:
         return np.full(len(units), -1)
-    noise = noise_of(view, units, view.similar.keys(near[:, 0]))
+    noise = noise_of(view, units, gather_keys(view.similar, near[:, 0]))
     surely = is_view(cosine, np.ones(len(units), np.int64), noise) > SURE
     return np.where((cosine[:, 0] >= SAME) | (surely & (near.shape[1] > 2)), near[:, 0], -1)
