@@ -184,7 +184,7 @@ def test_metadata_that_are_no_dict_are_damage():
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_a_scan_of_some_keys_finds_their_best(data):
-    """A scan of some keys finds their best, for few and many queries, in one tile and in several."""
+    """A scan of some keys finds their best, for few, some and many queries, in one tile and in several."""
     random = np.random.default_rng(data.draw(st.integers(0, 1000)))
     count, width = data.draw(st.integers(1, 300)), data.draw(st.sampled_from([1, 3, 8]))
     keys = random.integers(-3, 4, (count, width)).astype(np.float32)
@@ -198,6 +198,8 @@ def test_a_scan_of_some_keys_finds_their_best(data):
         patch.setattr(scanning, "GATHERED", data.draw(st.sampled_from([1, 20, 1000])))
         patch.setattr(scanning, "TILE", data.draw(st.sampled_from([32, 64, 4096])))
         patch.setattr(scanning, "TOGETHER", data.draw(st.sampled_from([5, 1024])))
+        patch.setattr(scanning, "AT_ONCE", data.draw(st.sampled_from([0, 2_000_000])))  # 0: as for many queries
+        patch.setattr(scanning, "COPIED", data.draw(st.sampled_from([16, 1024])))
         rows = np.arange(count) * 2
         scores, found = scanning.scan(queries, blocks, rows, k, positions)
     every = queries @ keys[positions].T

@@ -14,6 +14,8 @@ import numpy as np
 from pam_retriever.types import Float32, Int64
 
 FEW = 4  # up to this many queries, the keys are read in place
+SOME, AT_ONCE = 64, 2_000_000  # up to this many queries and scores, the scores of all keys are compared at once
+COPIED = 1_024  # keys that are copied at once, for some queries: a part of the cache of one core
 GROUP = 64  # scores per maximum, for few queries
 GROUP_OF_TILE = 32  # scores per maximum, for many queries
 TILE, TOGETHER = 4_096, 1_024  # keys and queries whose scores stay in the cache: 16 MB
@@ -45,6 +47,8 @@ def scan(
     rows = rows if positions is None else rows[positions]
     if len(queries) <= FEW:
         return _best(_sums(_parts(queries, blocks), positions), rows, k)
+    if len(queries) <= SOME and len(queries) * len(rows) <= AT_ONCE:
+        return _best_of_some(_parts(queries, blocks), rows, k, positions)
     scores, found = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
     step = min(TOGETHER, max(1, LOWER_BOUNDS // k))
     for start in range(0, len(queries), step):
@@ -127,6 +131,28 @@ def _bound(scores: Float32, k: int) -> Float32:
     at = scores.shape[1] - k
     bound: Float32 = np.partition(scores, at, axis=1)[:, at]
     return bound
+
+
+# ---- some queries: matrix products with a part of the keys at a time, then one comparison
+
+
+def _best_of_some(parts: list[Part], rows: Int64, k: int, positions: Int64 | None) -> tuple[Float32, Int64]:
+    """Returns the ``k`` best for up to ``SOME`` queries."""
+    queries = np.concatenate([part for part, _ in parts], axis=1).T  # (width, Q)
+    scores = np.empty((len(rows), queries.shape[1]), np.float32)
+    tiled = len(rows) // TILE * TILE
+    edges = [*range(0, tiled, COPIED), tiled, len(rows)]  # a last product of few keys would be rounded in another way
+    keys = np.empty((max(min(COPIED, tiled), len(rows) - tiled), len(queries)), np.float32)
+    for at in map(slice, edges, edges[1:]):
+        tile = _tile(parts, at if positions is None else positions[at], keys[: at.stop - at.start])
+        np.matmul(tile, queries, out=scores[at])
+    groups = len(rows) // GROUP_OF_TILE
+    maxima = scores
+    if groups >= 2 * k:
+        maxima = scores[: groups * GROUP_OF_TILE].reshape(GROUP_OF_TILE, groups, -1).max(axis=0)
+    above = np.flatnonzero(scores >= np.partition(maxima, len(maxima) - k, axis=0)[len(maxima) - k])
+    position, query = np.divmod(above, scores.shape[1])
+    return _sorted(scores.reshape(-1)[above], rows[position], query, scores.shape[1], k)
 
 
 # ---- many queries: one tile of keys at a time
