@@ -101,16 +101,6 @@ class AssociationScorer:
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         first = FirstMentions(self._mentions, cues, self._view.links, allowed)
-        found = self._score(cues, k, allowed, first)
-        if not self._by_confidence:
-            return found
-        experienced = self._view.links.experienced
-        return [
-            _by_confidence(one, experienced(one.rows) * first.factors(at, one.rows), self._min_score)
-            for at, one in enumerate(found)
-        ]
-
-    def _score(self, cues: Cues, k: int | None, allowed: Rows | None, first: FirstMentions) -> list[Candidates]:
         min_score = None if self._by_confidence else self._min_score
         view, index, calibration = self._view, self._index, self._calibration
         t = recognised(cues, view.links)  # (Q,)
@@ -150,9 +140,11 @@ class AssociationScorer:
         missing = np.flatnonzero((values[:, 5] == 0) & ~experienced)
         complete[missing, 5] = look_like(query[missing], row[missing])  # not among the best by similarity
         sureness = _confidence(complete, experienced, t[query], odds.lead[query], calibration, novelty[selected])
+        columns: list[Any] = [row, share, similarity, values[:, 0], np.ones(len(row), np.int64), sureness]
+        if self._by_confidence:  # never with an explanation
+            query, columns = self._raised(query, columns, experienced * first.factors(query, row))
         ends = np.searchsorted(query, np.arange(len(t) + 1)).tolist()
         of_each = [slice(start, end) for start, end in zip(ends, ends[1:], strict=False)]
-        columns = row, share, similarity, values[:, 0], np.ones(len(row), np.int64), sureness
         parts_of_each: list[list[Any]] = [[column[its] for column in columns] for its in of_each]
         found = [Candidates(*those) for those in parts_of_each]
         if not self._explain:
@@ -162,23 +154,24 @@ class AssociationScorer:
         sources = [_by_source(contributions[its], mentioned[its]) for its in of_each]
         return [replace(one, sources=its) for one, its in zip(found, sources, strict=True)]
 
+    def _raised(self, query: Int64, columns: list[Any], factors: Float32) -> tuple[Int64, list[Any]]:
+        """Raises each score to the probability that the memory was experienced with the cue, if this is larger.
+
+        ``factors`` (n,) are 0 for a memory that keeps its score, so that it may still be a step of a path: it was never
+        experienced, or the cue mentions it.
+        """
+        row, score, *others, sureness = columns
+        score = np.maximum(factors * sureness, score)
+        order = np.lexsort((-score, query))  # among equal scores the larger probability comes first
+        if self._min_score is not None:
+            order = order[score[order] >= self._min_score]
+        return query[order], [column[order] for column in (row, score, *others, sureness)]
+
 
 def _by_source(parts: Float32, mentioned: Float32) -> Contributions:
     """Returns the part of each source in the scores of n memories, from the parts (n, 6) and mentions (n,)."""
     columns: dict[str, Float32] = {name: parts[:, list(its)].sum(axis=1) for name, its in SOURCES.items()}
     return Contributions.of(columns | {MENTIONS: mentioned})
-
-
-def _by_confidence(found: Candidates, factors: Float32, min_score: float | None) -> Candidates:
-    """Raises each score to the probability that the memory was experienced with the cue, if this is larger.
-
-    ``factors`` (n,) are 0 for a memory that keeps its score, so that it may still be a step of a path: it was never
-    experienced, or the cue mentions it.
-    """
-    if found.confidence is None:
-        return found
-    # among equal scores the larger probability comes first
-    return replace(found, scores=np.maximum(factors * found.confidence, found.scores)).best(None, min_score)
 
 
 def _weigh(
@@ -200,17 +193,26 @@ def _weigh(
     total = np.bincount(query, links, len(t))[query]
     known = (links + prior * learned) / (total + prior)
     by_channels, by_alike, by_named, by_similarity = mixture = _mixture(calibration, novelty)
-    old = sure * known + (1 - sure) * _unknown(values, mixture)
-    # for a cue of one or two experiences, a new memory does not rank above a linked one
-    met = np.bincount(query[links > 0], minlength=len(t))[query]
-    few = (met > 0) & (met <= EPISODIC * window)
-    scale = np.where(few, sure * prior / (total + prior) + (1 - sure), UNEXPERIENCED)
-    # cross-validation weighs similarity as it is, for memories with and without experience
-    unknown = UNEXPERIENCED * (1 - novelty) + novelty if fitted(calibration.unseen) else 1.0
-    of_similarity = np.where(few, scale, sure * UNEXPERIENCED + (1 - sure) * unknown)
-    similar = sure * _by_similarity_if_known(calibration) + (1 - sure) * by_similarity
-    new = scale * (1 - similar) * values[:, 5] + of_similarity * similar * values[:, 4]
-    share = np.minimum(np.where(experienced, old, new), 1)
+
+    def of_new() -> tuple[Float32, Float32, Float32]:
+        """Returns what scales the two parts of the share of a new memory, and the weight of the second."""
+        # for a cue of one or two experiences, a new memory does not rank above a linked one
+        met = np.bincount(query[links > 0], minlength=len(t))[query]
+        few = (met > 0) & (met <= EPISODIC * window)
+        scale = np.where(few, sure * prior / (total + prior) + (1 - sure), UNEXPERIENCED)
+        # cross-validation weighs similarity as it is, for memories with and without experience
+        unknown = UNEXPERIENCED * (1 - novelty) + novelty if fitted(calibration.unseen) else 1.0
+        of_similarity = np.where(few, scale, sure * UNEXPERIENCED + (1 - sure) * unknown)
+        similar = sure * _by_similarity_if_known(calibration) + (1 - sure) * by_similarity
+        return scale, of_similarity, similar
+
+    if experienced.all() and (sure == 1).all():  # mostly
+        share = known
+    else:
+        scale, of_similarity, similar = of_new()
+        old = sure * known + (1 - sure) * _unknown(values, mixture)
+        new = scale * (1 - similar) * values[:, 5] + of_similarity * similar * values[:, 4]
+        share = np.where(experienced, old, new)
 
     def factors() -> Float32:
         own, unsure = sure / (total + prior), 1 - sure
@@ -222,11 +224,12 @@ def _weigh(
             unsure * by_similarity,
             0 * own,
         )
-        of_new = (*[0 * own] * 4, similar * of_similarity, (1 - similar) * scale)
-        counted: Float32 = np.where(experienced[:, None], np.stack(of_old, axis=1), np.stack(of_new, axis=1))
+        scale, of_similarity, similar = of_new()
+        new = (*[0 * own] * 4, similar * of_similarity, (1 - similar) * scale)
+        counted: Float32 = np.where(experienced[:, None], np.stack(of_old, axis=1), np.stack(new, axis=1))
         return counted
 
-    return share.astype(np.float32), factors
+    return np.minimum(share, 1).astype(np.float32), factors
 
 
 def _novelty(query: Int64, values: Float32, experienced: Bools, calibration: Calibration) -> Float32:
@@ -237,7 +240,8 @@ def _novelty(query: Int64, values: Float32, experienced: Bools, calibration: Cal
 
     ``values`` (E, 6) are the parts in the order of ``AssociationScorer``.
     """
-    if not fitted(calibration.unseen):  # cross-validation has counted the new associates of its cues
+    # cross-validation has counted the new associates of its cues
+    if experienced.all() or not fitted(calibration.unseen):
         return np.zeros(len(query), np.float32)
     similar = values[:, 4]
     new, total = (np.bincount(query, mass) for mass in (similar * ~experienced, similar))

@@ -63,15 +63,16 @@ class FirstMentions:
             mentioned[position], factor[position] = found.scores, 0
         return mentioned + share * factor, mentioned, factor
 
-    def factors(self, at: int, rows: Int64) -> Float32:
-        """Returns the factors (n,) for other scores of the memories ``rows`` (n,) of a cue, so that mentions are first.
+    def factors(self, query: Int64, row: Int64) -> Float32:
+        """Returns factors (E,) for other scores of pairs, sorted by query, so that mentions are first.
 
         A factor is 0 for a mention, and else the lowest score of the mentions; 1 for a cue without mentions.
         """
-        found = self._found.get(at)
-        if found is None:
-            return np.ones(len(rows), np.float32)
-        factors: Float32 = np.where(among(np.sort(found.rows), rows), 0, found.scores.min()).astype(np.float32)
+        factors = np.ones(len(row), np.float32)
+        for at, found in self._found.items():
+            start, end = np.searchsorted(query, [at, at + 1])
+            mentioned = among(np.sort(found.rows), row[start:end])
+            factors[start:end] = np.where(mentioned, 0, found.scores.min())
         return factors
 
     def ways(self, at: int, rows: Int64) -> Int64 | None:
