@@ -326,14 +326,14 @@ class Calibration:
         unseen: the weights for cues that training did not see, fitted on held-out cues.
         familiarity: the scale of a link's excess over chance; see ``FitConfig``.
         novelty: the share of the associates of a memory of new experience that are new, too (Good 1953).
-        directions: (d, r) in which memories differ, by which noise is recognised; None if not measured.
+        directions: in which memories differ, by which noise is recognised; see ``noise.pack``. None if not measured.
     """
 
     seen: ScoringWeights
     unseen: ScoringWeights
     familiarity: Familiarity = "none"
     novelty: float = 0.0
-    directions: Float32 | None = field(default=None, repr=False, compare=False)
+    directions: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

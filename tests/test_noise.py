@@ -1,5 +1,8 @@
 """A vector near a memory is a noisy copy of it, or a question: the direction of the difference tells which."""
 
+import json
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
@@ -48,7 +51,7 @@ def _nearest(queries, memories):
 
 
 def test_the_directions_are_orthonormal_and_few(memories):
-    directions = directions_of_differences(memories, np.random.default_rng(1))
+    directions = unpack(directions_of_differences(memories, np.random.default_rng(1)), DIM)
     assert directions.shape[0] == DIM and 1 <= directions.shape[1] <= min(MOST, FLAT)
     np.testing.assert_allclose(directions.T @ directions, np.eye(directions.shape[1]), atol=2e-3)
 
@@ -56,7 +59,7 @@ def test_the_directions_are_orthonormal_and_few(memories):
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.6, 1.2])
 def test_noise_of_any_length_is_recognised_and_another_text_is_not(memories, share):
     random = np.random.default_rng(2)
-    directions = directions_of_differences(memories, random)
+    directions = unpack(directions_of_differences(memories, random), DIM)
     copies, questions = _copies(memories, random, share), _near(memories, random, share)
     assert is_noise(copies, _nearest(copies, memories), directions).mean() > 0.95
     # the directions are 5 of the 12 in which texts differ, so a tenth of the texts differ mostly in the others
@@ -66,7 +69,7 @@ def test_noise_of_any_length_is_recognised_and_another_text_is_not(memories, sha
 def test_data_that_vary_in_every_direction_say_nothing_against_noise():
     random = np.random.default_rng(3)
     memories = unit(random.standard_normal((COUNT, DIM)).astype(np.float32))
-    directions = directions_of_differences(memories[: COUNT // 2], random)
+    directions = unpack(directions_of_differences(memories[: COUNT // 2], random), DIM)
     others = memories[COUNT // 2 :]
     assert is_noise(others, _nearest(others, memories[: COUNT // 2]), directions).mean() > 0.8
 
@@ -101,6 +104,12 @@ def test_a_reopened_index_recognises_noise_as_before(index, memories, tmp_path):
         assert [hits.to_dicts() for hits in again.recall(questions, k=5)] == before
 
 
+def test_the_report_of_a_fit_can_be_written_as_json(index):
+    report = index.fit(config=CONFIG, progress=False)
+    assert json.loads(json.dumps(asdict(report.calibration)))["directions"] == report.calibration.directions
+    assert hash(report.calibration) == hash(index._store.calibration)
+
+
 @pytest.mark.parametrize("damaged", ["", "#", pack(np.zeros((DIM + 1, 1), np.float32)), pack(np.full((DIM, 1), 7.0))])
 def test_damaged_directions_are_refused(index, tmp_path, damaged):
     with pytest.raises(ValueError):  # noqa: PT011
@@ -124,11 +133,12 @@ def test_directions_of_long_vectors_fit_into_a_value_of_an_engine_and_tell_noise
     random = np.random.default_rng(7)
     basis = np.linalg.qr(random.standard_normal((dim, FLAT)))[0]
     memories, others = unit((random.standard_normal((2, 60, FLAT)) @ basis.T).astype(np.float32))
-    directions = directions_of_differences(memories, random)
+    packed = directions_of_differences(memories, random)
     if dim > NUMBERS:
-        assert directions is None
+        assert packed is None
         return
-    assert len(pack(directions)) <= 32_768
+    assert len(packed) <= 32_768
+    directions = unpack(packed, dim)
     copies = unit(memories + (random.standard_normal(memories.shape) / np.sqrt(dim)).astype(np.float32))
     assert is_noise(copies, _nearest(copies, memories), directions).mean() > 0.9
     assert is_noise(others, _nearest(others, memories), directions).mean() < 0.15

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import base64
 import math
+from functools import lru_cache
 
 import numpy as np
 
+from pam_retriever.errors import counted
 from pam_retriever.model.keys import unit
 from pam_retriever.types import Float32
 
@@ -23,10 +25,10 @@ ORDERS = 1e-4  # a memory with a cosine of 1 minus this, or more, is a copy, and
 DEVIATIONS, WIDTH = 3.0, 0.3  # above the mean of noise, from which on a difference is no noise
 
 
-def directions_of_differences(vectors: Float32, random: np.random.Generator) -> Float32 | None:
-    """Returns the directions (d, r) in which memories differ most from their nearest neighbours.
+def directions_of_differences(vectors: Float32, random: np.random.Generator) -> str | None:
+    """Returns the directions (d, r) in which memories differ most from their nearest neighbours, packed.
 
-    They are orthonormal, and exact in float16. None if there are too few memories, or more than 12,288 dimensions.
+    They are orthonormal, rounded to float16. None if there are too few memories, or more than 12,288 dimensions.
 
     Args:
         vectors: (M, d) memories.
@@ -48,7 +50,7 @@ def directions_of_differences(vectors: Float32, random: np.random.Generator) -> 
     lengths, directions = np.linalg.svd(differences, full_matrices=False)[1:]
     held = np.cumsum(lengths**2) / np.sum(lengths**2)
     r = min(int(np.searchsorted(held, HALF)) + 1, most)
-    return unpack(pack(directions[:r].T), vectors.shape[1])
+    return pack(directions[:r].T)
 
 
 def is_noise(vectors: Float32, nearest: Float32, directions: Float32) -> Float32:
@@ -57,7 +59,7 @@ def is_noise(vectors: Float32, nearest: Float32, directions: Float32) -> Float32
     Args:
         vectors: (Q, d), of unit length.
         nearest: (Q, d) the memory nearest to each, of unit length.
-        directions: (d, r) from ``directions_of_differences``.
+        directions: (d, r) from ``unpack``.
     """
     d, r = directions.shape
     inside = np.square(_differences(vectors, nearest) @ directions).sum(axis=1)
@@ -72,15 +74,17 @@ def pack(directions: Float32) -> str:
     return base64.b64encode(np.ascontiguousarray(directions, "<f2").tobytes()).decode("ascii")
 
 
+@lru_cache(maxsize=64)  # every query needs those of its index
 def unpack(packed: str, dim: int) -> Float32:
-    """Returns the directions (d, r) of ``pack``.
+    """Returns the directions (d, r) of ``pack``. They must not be changed.
 
     Raises:
         ValueError: these are no directions of dimension ``dim``.
     """
     numbers = np.frombuffer(base64.b64decode(packed, validate=True), "<f2").astype(np.float32)
     if not len(numbers) or len(numbers) % dim or len(numbers) > NUMBERS or not (np.abs(numbers) <= 1).all():
-        raise ValueError(f"directions of {len(numbers)} numbers in dimension {dim}")
+        raise ValueError(f"directions of {counted(len(numbers), 'number')} in dimension {dim}")
+    numbers.flags.writeable = False
     return numbers.reshape(dim, -1)
 
 

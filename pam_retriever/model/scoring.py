@@ -10,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 
 from pam_retriever.model.keys import CHANNELS, Channels
-from pam_retriever.model.noise import pack, unpack
+from pam_retriever.model.noise import unpack
 from pam_retriever.types import Calibration, Familiarity, Float32, ScoringWeights
 
 BEST = 64  # memories whose odds are added; the background estimates the rest
@@ -98,7 +98,8 @@ def read_calibration(stored: Mapping[str, Any] | None, dim: int) -> Calibration 
     if not 0 <= novelty <= 1:
         raise ValueError(f"novelty {novelty!r}")
     directions = stored.get("directions")  # not always measured
-    directions = None if directions is None else unpack(directions, dim)
+    if directions is not None:
+        unpack(directions, dim)
     return Calibration(seen, unseen, stored["familiarity"], novelty, directions)
 
 
@@ -106,5 +107,4 @@ def to_stored(calibration: Calibration | None) -> dict[str, Any] | None:
     """Returns the form that ``read_calibration`` reads, for JSON."""
     if calibration is None:
         return None
-    values = {STORED_AS.get(name, name): value for name, value in asdict(calibration).items()}
-    return values | {"directions": None if calibration.directions is None else pack(calibration.directions)}
+    return {STORED_AS.get(name, name): value for name, value in asdict(calibration).items()}

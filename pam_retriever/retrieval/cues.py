@@ -15,7 +15,7 @@ from pam_retriever.errors import UnknownId
 from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.keys import unit
-from pam_retriever.model.noise import is_noise
+from pam_retriever.model.noise import is_noise, unpack
 from pam_retriever.model.scoring import NEIGHBOURS, look_alike_mass
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
@@ -288,8 +288,8 @@ def noise_of(view: View, given: Float32, nearest: Float32) -> Float32 | None:
 
     ``given`` (Q, d) have unit length. None if ``fit`` has not measured how memories differ.
     """
-    directions = None if view.calibration is None else view.calibration.directions
-    return None if directions is None else is_noise(given, nearest, directions)
+    packed = None if view.calibration is None else view.calibration.directions
+    return None if packed is None else is_noise(given, nearest, unpack(packed, view.dim))
 
 
 def is_view(cosine: Float32, count: Int64, noise: Float32 | None = None) -> Float32:
