@@ -43,7 +43,8 @@ class Cues:
         given: (Q, d) the queries as given.
         completed: (Q, d) the completed queries; the same as ``given`` for a stored memory.
         predicted: (Q, d + code) f and e of ``completed``.
-        unaided: (Q, d + code) f of the queries as given, with zeros for e; equals ``predicted`` for a stored memory.
+        unaided: (Q, d + code) f of the queries as given, with zeros for e; equals ``predicted`` for a stored memory,
+            and if all queries certainly are experienced memories.
         rows: for each query, the stored memories to which it was completed.
         weights: the weight of each of these.
         trust: (Q,) the probability that the query is a noisy copy of a memory.
@@ -246,32 +247,35 @@ def complete_cues(
         n: number of most similar memories to look up, at least 64.
     """
     given = unit(queries)
-    unaided = view.predict(queries)
     nearness, near = view.similar.search(given, n, allowed)
     if not near.shape[1]:
-        return plain_cues(queries, unaided)
+        return plain_cues(queries, view.predict(queries))
     nearest = nearness[:, :COMPARED]
     cosine, rows = nearness[:, :COMPLETED_FROM], near[:, :COMPLETED_FROM]  # (Q, m)
     weights = np.exp((cosine - cosine[:, :1]) / COMPLETION_TEMPERATURE)  # -inf gives 0
     weights /= weights.sum(axis=1, keepdims=True)
     keys, dim = gather_keys(associative, rows), given.shape[1]  # (Q, m, width)
     mixed = np.einsum("qm,qmk->qk", weights, keys)  # (Q, width)
-    recognised = weights >= RECOGNISED
+    likely = weights >= RECOGNISED
     same = cosine[:, 0] >= SAME
     noise = noise_of(view, given, keys[:, 0, :dim])
-    return Cues(
+    predicted = _unit_parts(mixed[:, dim:], dim)
+    cues = Cues(
         given,
         unit(mixed[:, :dim]),
-        _unit_parts(mixed[:, dim:], dim),
-        unaided,
-        [row[mask] for row, mask in zip(rows, recognised, strict=True)],
-        [weight[mask] for weight, mask in zip(weights, recognised, strict=True)],
+        predicted,
+        predicted,
+        [row[mask] for row, mask in zip(rows, likely, strict=True)],
+        [weight[mask] for weight, mask in zip(weights, likely, strict=True)],
         np.where(same, 1, is_view(nearest, np.ones(len(given), np.int64), noise)).astype(np.float32),
-        np.where(same, 1, is_view(nearest, recognised.sum(axis=1), noise)).astype(np.float32),
+        np.where(same, 1, is_view(nearest, likely.sum(axis=1), noise)).astype(np.float32),
         np.where(same, rows[:, 0], -1),
         near,
         nearness,
     )
+    if (cues.one_of == 1).all() and (recognised(cues, view.links) == 1).all():
+        return cues
+    return replace(cues, unaided=view.predict(queries))
 
 
 def trusted_cues(cues: Cues) -> Cues:
