@@ -41,6 +41,41 @@ FORMS = {
         ("who lives on Easter Island", []),
         ("what did Ann give us on Easter", ["2024-03-31"]),
     ],
+    "a title between quotation marks": [
+        ("《昨天今天明天》是谁演的", []),
+        ("昨天《今天》杂志说了什么", ["2024-05-14"]),
+        ('who sang "Last Christmas"', []),
+        ("who sang “Manic Monday” yesterday", ["2024-05-14"]),
+        ('what did we do on "May 3"', ["2024-05-03"]),
+        ('who said "see you yesterday"', ["2024-05-14"]),
+        ("Wer spielt in „Am Sonntag nach Mitternacht“?", []),
+        ("Qui a écrit « Un soir de décembre » ?", []),
+    ],
+    "a title after a word of works": [
+        ("who stars in Memorial Day", []),
+        ("what is the plot of Boxing Day", []),
+        ("where were we on Memorial Day", ["2023-05-29"]),
+        ("what was the rating of March 2024", ["2024-03-01 to 2024-03-31"]),
+    ],
+    "a phrase with capitals": [
+        ("have I seen The Day Before Yesterday", []),
+        ("what did I cook the day before yesterday", ["2024-05-13"]),
+        ("who founded 21st Century Robotics", []),
+        ("who painted in the 19th century", ["1801-01-01 to 1900-12-31"]),
+    ],
+    "a month that is a name": [
+        ("who is the eldest of the March brothers", []),
+        ("what came out of the March figures", ["2024-03-01 to 2024-03-31"]),
+        ("is that a song by June Carter", []),
+        ("Wer mixt den besten Cocktail, etwa einen Mai Tai?", []),
+        ("Was haben wir im Mai Schönes erlebt?", ["2024-05-01 to 2024-05-31"]),
+        ("¿Quién es el padre de Abril Zamora?", []),
+        ("¿Qué hicimos en abril?", ["2024-04-01 to 2024-04-30"]),
+        ("Qui est la mère de Juillet et Anna ?", []),
+    ],
+    "a season before the first person": [
+        ("back in the spring I bought a bike, didn't I", ["2024-03-01 to 2024-05-31"]),
+    ],
 }
 CASES = [(reason, text, meanings) for reason, forms in FORMS.items() for text, meanings in forms]
 

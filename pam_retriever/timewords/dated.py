@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from pam_retriever.timewords import dates
 from pam_retriever.timewords.feasts import HOLIDAYS
-from pam_retriever.timewords.lexicon import NAMES
+from pam_retriever.timewords.lexicon import NAMES, Token
 from pam_retriever.timewords.match import Atom, Match, counted, daily, day_in, in_year, leads, timed, year_of
 from pam_retriever.timewords.periods import (
     Span,
@@ -57,7 +57,7 @@ def month(match: Match) -> Atom | None:
         return None  # "31 February": an invalid day
     following = match.next()
     beside = "".join(token.code for token in (previous, following) if token is not None)
-    if beside == "tZ" and named.text.lower() in NAMES:
+    if (beside == "tZ" and named.text.lower() in NAMES) or (year is None and _is_name(match, named, beside)):
         return None  # "the April O'Neil costume"
     if year is None:
         if previous is not None and previous.code == "r" and named.text.lower() in NAMES and not match.context.future:
@@ -68,6 +68,28 @@ def month(match: Match) -> Atom | None:
         return None
     of = lambda y: unit_at("month", datetime(y, number, 1))  # noqa: E731
     return in_year(match, of, "month", weak=match.context.language != "zh")
+
+
+_FAMILY = frozenset(["sister", "sisters", "brother", "brothers", "twins", "siblings", "family"])
+_ARTICLES = frozenset(["ein", "eine", "einen", "einem", "einer"])
+
+
+def _is_name(match: Match, named: Token, beside: str) -> bool:
+    """Whether a month is a name: "the March sisters", "daughter of June Carter", "Julio Iglesias", "einen Mai Tai"."""
+    following, language = match.next(), match.context.language
+    if following is None or not named.text[0].isupper():
+        return False
+    if following.text.lower() in _FAMILY:
+        return language == "en"
+    if language in ("fr", "es"):  # months have no capital there, and names have
+        behind = match.next(2)
+        return following.code == "Z" or (following.code == "&" and behind is not None and behind.code == "Z")
+    before = match.tokens[match.first - 1] if match.first else None
+    if following.code not in "Zx" or not following.text[0].isupper() or before is None:
+        return False
+    if language == "de":
+        return before.text.lower() in _ARTICLES
+    return beside[0] in "orq" and named.text.lower() in NAMES
 
 
 def counted_month(match: Match) -> Atom | None:
@@ -202,10 +224,10 @@ def season(match: Match) -> Atom | None:
         return None  # "inspired by autumn"
     doubtful = number == 0 or match.token("S").text.lower() == "fall"
     if year_of(match) is None:
-        if following is not None and following.code in "oZx" and following.code != "x":
-            return None  # "after the fall of Rome"
         named = match.token("S").text  # "in spring", unlike "in Spring"
         within = previous is not None and previous.code == "i" and named.islower()
+        if following is not None and (following.code == "o" or (following.code == "Z" and not within)):
+            return None  # "after the fall of Rome"
         if doubtful and match.context.language == "en" and not match.has("t") and not within:
             return None
     return in_year(match, lambda y: season_of(y, number), "season", weak=True)

@@ -40,9 +40,11 @@ def numbered_week(match: Match) -> Atom | None:
 
 def numbered_century(match: Match) -> Atom | None:
     """Reads "the 19th century"."""
-    number = match.number("O")
+    number, following = match.number("O"), match.next()
     if match.word("U") != "century" or not 1 <= number <= 30:
         return None
+    if match.token("U").text[0].isupper() and following is not None and following.code == "Z":
+        return None  # "20th Century Fox"
     return match.fixed(unit_at("century", datetime(100 * (number - 1) + 1, 1, 1)), "century")
 
 

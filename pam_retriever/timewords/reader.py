@@ -13,6 +13,7 @@ from pam_retriever.timewords.grammar import atoms
 from pam_retriever.timewords.lexicon import FUTURE, LANGUAGES, PAST, PERFECT, Token
 from pam_retriever.timewords.match import Atom, Context, part_of
 from pam_retriever.timewords.periods import DAY, OPEN_END, OPEN_START, Period, Span, midnight, moved, unit_at
+from pam_retriever.timewords.titles import without_titles
 from pam_retriever.timewords.tokens import language_of, names_a_time, tokenize
 
 MAX_CHARACTERS = 20_000  # of a text; the rest is not read
@@ -81,8 +82,9 @@ def _read(text: str, now: datetime | None, language: str | None, whole: bool) ->
         return []
     language = language or language_of(text)
     periods: list[Period] = []
+    named = without_titles(text)
     for first, last in parts:
-        tokens = tokenize(text, language, first, last)
+        tokens = tokenize(named, language, first, last)
         for sentence in [tokens] if whole else _sentences(tokens):
             found_ahead = _looks_ahead(text, sentence[0].start, sentence[-1].end, language) if sentence else ""
             past = whole and _pattern(PERFECT[language]).search(text) is not None

@@ -31,6 +31,7 @@ _TELLING_WORD = re.compile(r"(?<!\d)[^\W\d_]+")  # not the "am" of "10am"
 _FIGURE = re.compile(r"[\d\u4e00-\u9fff]")
 _CHINESE_CHARACTER = re.compile(r"[\u4e00-\u9fff]")
 MAX_TEXT = 2**31
+_FIRST_PERSON = ("I", "I'", "I’")  # "in the spring I took": no name
 _WORDS = ("word", "elided")  # groups of the pattern
 
 
@@ -142,6 +143,7 @@ def _spaced(text: str, language: str, begin: int, finish: int) -> list[Token]:
         word = match[0]
         if match.lastgroup in _WORDS and _is_unknown(word, known):  # most words
             named = word[0].isupper() and not plain and bool(tokens) and tokens[-1].code != "."
+            named = named and word[:2] not in _FIRST_PERSON
             start, end = match.span()
             code = "Z" if named or _in_name(text, start, end) else "x"
             tokens.append(Token(code, 0, start, end, word))
@@ -187,8 +189,8 @@ def _coded(
         last = end - len(word) + len(bare)
         if last < end and first in "WM" and bare not in NAMES and _plain_before(before):
             entry = (("n" if first == "W" else "i", 1), *entry)  # "Thursday's lunch", "July's sales"
-        if named and first == "R":
-            return [Token("Z", value, start, last, text, weak)]  # the song "Yesterday"
+    if named and first == "R":
+        return [Token("Z", value, start, last, text, weak)]  # the song "Yesterday", "The Day After Tomorrow"
     return [Token(code, value, start, last, text, weak) for code, value in entry]
 
 
