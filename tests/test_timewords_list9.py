@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from pam_retriever.timewords.reader import read_question
+from pam_retriever.timewords.reader import read_question, read_text
 
 WEDNESDAY = datetime(2024, 5, 15, 15)
 
@@ -73,6 +73,18 @@ FORMS = {
         ("¿Qué hicimos en abril?", ["2024-04-01 to 2024-04-30"]),
         ("Qui est la mère de Juillet et Anna ?", []),
     ],
+    "exactly so many units": [
+        ("who called exactly two weeks ago", ["2024-05-01"]),
+        ("Was war genau vor einem Jahr?", ["2023-05-15"]),
+    ],
+    "a day of this or the last month, in Chinese": [
+        ("上个月20号我们去了哪里", ["2024-04-20"]),
+        ("这个月3号谁来了", ["2024-05-03"]),
+    ],
+    "a day in figures with one reading": [
+        ("the notes from 4/23", ["2024-04-23"]),
+        ("shrink it from 3/4 of the page", []),
+    ],
     "a season before the first person": [
         ("back in the spring I bought a bike, didn't I", ["2024-03-01 to 2024-05-31"]),
     ],
@@ -83,3 +95,28 @@ CASES = [(reason, text, meanings) for reason, forms in FORMS.items() for text, m
 @pytest.mark.parametrize(("reason", "text", "meanings"), CASES, ids=[text for _, text, _ in CASES])
 def test_a_form_is_read(reason, text, meanings):
     assert [period.meaning for period in read_question(text, WEDNESDAY)] == meanings, reason
+
+
+SAID = {
+    "a plan in the present progressive": [
+        ("I'm seeing the dentist on the 28th", ["2024-05-28"]),
+        ("We're so excited, we're flying to Oslo on Saturday", ["2024-05-18"]),
+        ("We're hosting a party at Halloween", ["2024-10-31"]),
+        ("I'm starting a job in two weeks", ["2024-05-27 to 2024-06-02"]),
+        ("We're missing you since Sunday", ["2024-05-12 to 2024-05-15"]),
+        ("She's having fun and met Tom on Sunday", ["2024-05-12"]),
+    ],
+    "a timetable in the present tense": [
+        ("The train departs Friday at 9am", ["2024-05-17 09:00 to 2024-05-17 10:00"]),
+        ("The fair opens on June 3", ["2024-06-03"]),
+        ("The party is on Saturday", ["2024-05-18"]),
+        ("The party was on Saturday", ["2024-05-11"]),
+        ("The leaves in October were lovely", ["2023-10-01 to 2023-10-31"]),
+    ],
+}
+TEXTS = [(reason, text, meanings) for reason, forms in SAID.items() for text, meanings in forms]
+
+
+@pytest.mark.parametrize(("reason", "text", "meanings"), TEXTS, ids=[text for _, text, _ in TEXTS])
+def test_a_plan_is_read(reason, text, meanings):
+    assert [period.meaning for period in read_text(text, WEDNESDAY)] == meanings, reason

@@ -133,6 +133,9 @@ def _distant(match: Match, sign: int) -> Atom | None:
     counts = re.search("[Nt]+(?=o?U)", match.codes())
     number = counts and match.tokens[match.first + counts.end() - 1]  # "une demi-heure" has two numbers
     count = 2 if match.has("w") else int(number.value) if number and number.code == "N" else 1
+    front = match.tokens[match.first - 1].text.lower() if match.first else ""
+    if front in ("exactly", "precisely", "genau", "exactement", "exactamente") and unit in ("week", "month", "year"):
+        return match.fixed(unit_at("day", moved(now, unit, sign * count)), "day")
     span = unit_at(unit, moved(now, unit, sign * count))
     return match.fixed(*timed(match, span, unit)) if unit == "day" else match.fixed(span, unit)
 

@@ -78,6 +78,8 @@ def _day_and_month(match: re.Match[str], before: str, language: str) -> list[Tok
     week = before == "Uo" or before[-1:] == "W"  # "the week of 9/2", "Saturday 9/7"
     before = before[-1:]
     governors = "nsBaqfuh&r" if dotted else "nsBaq" if language == "en" else "tsBaq"
+    if not dotted and day > 12:
+        governors += "f"  # "from 10/31", unlike "from 3/4 to 5/8"
     governed = week or (bool(before) and before in governors)
     known = 1 <= day <= 31 and 1 <= month <= 12 and (dotted == (language == "de") or not dotted)
     if not governed or not known or match[0] == "9/11":

@@ -100,7 +100,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (r"t?[OL](?:N|wo?)?[UW]o(?:t?[LXT]U|t?U[LX]|t?U)|[LXT]Uo?ON?[UW]", "U", ordinal.nth_in_month),
         (rf"Y?M{_YEAR}?o?ON?[UW]", "M", ordinal.nth_in_month),
         (r"et?TU|eR", "e", counted.earlier_or_later),
-        (r"n?t?[NO]o(?:t?[LXT]U|t?U[LX]|t?U)", "U", ordinal.day_of_that_month),
+        (r"n?t?[NO]o(?:t?[LXT]U|t?U[LX]|t?U)|[LXT]UO", "U", ordinal.day_of_that_month),
         (r"Pot?O|(?:n(?:W,?)?|(?<=[saqBu])|(?<=Uo))tO|[fb]t?O[u&]h?t?O", "O", ordinal.day_of_month),
         (r"t?O", "O", ordinal.day_of_month),
         (r"(?:t|tU|(?<=f)|(?<=Uo))NP?(?=[.,&]|$)|[fo]t?N[uh]t?N(?=[.,&]|$)", "N", ordinal.day_without_ordinal),

@@ -104,8 +104,9 @@ def _begun(match: Match, of: Callable[[datetime], Span | None], month: datetime)
 
 def day_of_that_month(match: Match) -> Atom | None:
     """Reads "the 9th of last month", "le 5 du mois dernier"."""
-    if match.has("N") and match.context.language == "en":
-        return None  # "5 of last month"
+    english, chinese = (match.context.language == language for language in ("en", "zh"))
+    if (match.has("N") and english) or (match.codes()[-1] == "O" and not chinese):
+        return None  # "5 of last month", "this month first"
     number, month = match.number("O" if match.has("O") else "N"), _month_named(match)
     if month is None:
         return None

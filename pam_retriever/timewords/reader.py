@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone, tzinfo
-from functools import lru_cache
 
 from pam_retriever.errors import InvalidInput
+from pam_retriever.timewords.ahead import looks_ahead, pattern
 from pam_retriever.timewords.grammar import atoms
-from pam_retriever.timewords.lexicon import FUTURE, LANGUAGES, PAST, PERFECT, Token
+from pam_retriever.timewords.lexicon import LANGUAGES, PERFECT, Token
 from pam_retriever.timewords.match import Atom, Context, part_of
 from pam_retriever.timewords.periods import DAY, OPEN_END, OPEN_START, Period, Span, midnight, moved, unit_at
 from pam_retriever.timewords.titles import without_titles
@@ -86,8 +86,10 @@ def _read(text: str, now: datetime | None, language: str | None, whole: bool) ->
     for first, last in parts:
         tokens = tokenize(named, language, first, last)
         for sentence in [tokens] if whole else _sentences(tokens):
-            found_ahead = _looks_ahead(text, sentence[0].start, sentence[-1].end, language) if sentence else ""
-            past = whole and _pattern(PERFECT[language]).search(text) is not None
+            found_ahead = (
+                looks_ahead(text, sentence[0].start, sentence[-1].end, language, not whole) if sentence else ""
+            )
+            past = whole and pattern(PERFECT[language]).search(text) is not None
             context = Context(local, language, found_ahead == "future", past, found_ahead == "planned")
             found = atoms(sentence, context)
             if found:
@@ -104,22 +106,6 @@ def _parts(text: str) -> list[tuple[int, int]]:
     """
     ends = [match.end() for match in _END.finditer(text)]
     return list(zip([0, *ends], [*ends, len(text)], strict=True))
-
-
-@lru_cache(maxsize=16)
-def _pattern(words: str) -> re.Pattern[str]:
-    return re.compile(words, re.IGNORECASE)
-
-
-def _looks_ahead(text: str, start: int, end: int, language: str) -> str:
-    """Returns "future" for "What will we do", "planned" for "What did we plan", and nothing for other sentences."""
-    found = _pattern(FUTURE[language]).search(text, start, end)
-    if found is None:
-        return ""
-    if language not in PAST or not found[0].lower().startswith(("plan", "going", "need", "ha")):
-        return "future"
-    past = _pattern(PAST[language]).search(text, start, found.start())
-    return "future" if past is None else "planned"
 
 
 def local_time(now: datetime | None) -> tuple[datetime, tzinfo]:
