@@ -73,6 +73,25 @@ FORMS = {
         ("¿Qué hicimos en abril?", ["2024-04-01 to 2024-04-30"]),
         ("Qui est la mère de Juillet et Anna ?", []),
     ],
+    "a part of a decade or a century": [
+        ("who sang in the second half of the eighties", ["1985-01-01 to 1989-12-31"]),
+        ("who painted in the early 18th century", ["1701-01-01 to 1734-04-30"]),
+        ("who sang in the noughties", ["2000-01-01 to 2009-12-31"]),
+    ],
+    "the end of the year in one word": [
+        ("what did we earn at year-end", ["2023-11-01 to 2023-12-31"]),
+        ("what did we sell by the close of 2022", ["until 2022-12-31"]),
+        ("what happened at the close of business", []),
+    ],
+    "recent units": [
+        ("whom did I meet in recent weeks", ["2024-04-10 to 2024-05-15"]),
+        ("what is the most recent week of the plan", []),
+        ("what did I bake the other weekend", ["2024-04-13 to 2024-05-05"]),
+    ],
+    "the season of a holiday": [
+        ("whom did we visit over the festive season", ["2023-12-24 to 2024-01-01"]),
+        ("五天前的早上谁来了", ["2024-05-10 06:00 to 2024-05-10 12:00"]),
+    ],
     "exactly so many units": [
         ("who called exactly two weeks ago", ["2024-05-01"]),
         ("Was war genau vor einem Jahr?", ["2023-05-15"]),

@@ -50,7 +50,8 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (r"t?K", "K", dated.decade),
         (r"t?UN", "U", dated.decade_of_years),
         (r"UN(?:,?o?Y)?|Y,?UN", "U", ordinal.numbered_week),
-        (r"t?OU", "U", ordinal.numbered_century),
+        (r"t?(?:v[oi]?t?)?OU", "U", ordinal.numbered_century),
+        (r"t?OUot?K", "K", ordinal.half_of_decade),
         (rf"OU{_YEAR}?", "U", ordinal.numbered_week),
         (r"t?T?[LXTV]t?U|t?TVU|t?U[LXT]|t?UL", "U", counted.relative_unit),
         (r"TN[LV]U|t?[LXTV]t?wo?U|t?[LXTV]t?w?NU|[tTo]?N[LV]U|t?NU[LX]|t?[NN]?[LXV]NU", "U", counted.rolling_units),
@@ -63,7 +64,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (r"[LX]Uo?R", "R", counted.this_day_then),
         (rf"N{_TO}?NUA|AN{_TO}NU|BN{_TO}NU", "U", counted.between_ago),
         (
-            rf"{_CLOCK}?(?:[Nt]UA|t?wo?UA|AN?[Ntw]o?U|B(?:w?[Nt]|tN|t?wo?)U)(?:i?t?P)?(?:,?{_AT})?",
+            rf"{_CLOCK}?(?:[Nt]UA|t?wo?UA|AN?[Ntw]o?U|B(?:w?[Nt]|tN|t?wo?)U)(?:[io]?t?P)?(?:,?{_AT})?",
             "U",
             counted.ago,
         ),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from pam_retriever.timewords.match import Atom, Match, day_in, in_year, timed, year_of
-from pam_retriever.timewords.periods import DAY, Span, midnight, months_later, moved, nth_weekday, unit_at
+from pam_retriever.timewords.periods import DAY, Span, midnight, months_later, moved, nth_weekday, third, unit_at
 
 _FIRST_WEEK = 10  # without a year; "week 3" is one of a course
 
@@ -39,13 +39,27 @@ def numbered_week(match: Match) -> Atom | None:
 
 
 def numbered_century(match: Match) -> Atom | None:
-    """Reads "the 19th century"."""
+    """Reads "the 19th century", "the late 19th century"."""
     number, following = match.number("O"), match.next()
     if match.word("U") != "century" or not 1 <= number <= 30:
         return None
     if match.token("U").text[0].isupper() and following is not None and following.code == "Z":
         return None  # "20th Century Fox"
-    return match.fixed(unit_at("century", datetime(100 * (number - 1) + 1, 1, 1)), "century")
+    span = unit_at("century", datetime(100 * (number - 1) + 1, 1, 1))
+    if match.has("v"):
+        return match.fixed(third(span, match.word("v")), "part of century") if match.word("v") in _THIRDS else None
+    return match.fixed(span, "century")
+
+
+_THIRDS = ("early", "mid", "late")
+
+
+def half_of_decade(match: Match) -> Atom | None:
+    """Reads "the first half of the 90s"."""
+    if match.word("U") != "half" or match.number("O") not in (1, 2):
+        return None
+    start = datetime(match.number("K") + 5 * (match.number("O") - 1), 1, 1)
+    return match.fixed((start, moved(start, "year", 5)), "part of decade")
 
 
 def nth_in_month(match: Match) -> Atom | None:

@@ -16,7 +16,7 @@ _OF_WORKS = [f"{verb} in" for verb in ("star", "stars", "starred", "starring", "
     f"{noun} of" for noun in ("rating", "plot", "cast", "soundtrack", "trailer", "lyrics", "ending", "remake", "theme")
 ]
 _ASKED = re.compile(  # "who stars in Independence Day", "the plot of The Day After Tomorrow"
-    " (?=[A-Z])(?:" + "|".join(rf"(?<=\b{words} )" for words in _OF_WORKS) + ")"
+    " (?=[A-Z])(?<= [io][nf] )(?:" + "|".join(rf"(?<=\b{words} )" for words in _OF_WORKS) + ")"
     r"[A-Z][^\W\d]+(?: (?:[A-Z][^\W\d]*|of|the|on|and)\b)+(?! ?\d)"
 )
 

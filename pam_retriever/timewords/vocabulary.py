@@ -55,6 +55,9 @@ R-1: yesterday|R0: today|R1: tomorrow|R-2: day_before_yesterday|R2: day_after_to
 Pmorning: morning|Pafternoon: afternoon|Pevening: evening|Pnight: night|R0 Pnight: tonight
 R-2 Pnight: the_night_before_last|w1 Uday A1: the_other_day the_other_night the_other_evening|n1 Uweekend: all_weekend
 Pdawn: early_hours small_hours
+K2000: noughties|vend Uyear: year-end|vend Umonth: month-end|vend: close_of|w1 Uweekend A1: the_other_weekend
+Hthe_holidays: christmas_period christmas_season festive_season festive_period
+V1 w1 Uday: recent_days|V1 w1 Uweek: recent_weeks|V1 w1 Umonth: recent_months|V1 w1 Uyear: recent_years
 w1 Uweek A1: the_other_week|eearlier T1 Uyear: year_to_date ytd
 eearlier T1 Umonth: month_to_date|c3: this_time same_time|c0: this_day this_very_day
 L1: last previous|V1: past|t1 V1: these_past these_last|X1: next coming upcoming following|T1: this|L2: before_last
