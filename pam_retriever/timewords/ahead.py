@@ -15,23 +15,36 @@ _PLANS = (
     "|ending|beginning|speaking|competing|racing|switching"
 )
 _DAYS = "mon|tues|wednes|thurs|fri|satur|sun"
-# "The flight leaves Monday", "the show runs from 10 March", "the party is on Friday"
+# "The flight leaves Monday", "the show runs from 10 March"; "the party is on Friday", unlike "the photo is from Friday"
 _TIMETABLE = (
-    "leaves?|departs?|arrives?|starts?|begins?|opens?|closes?|ends?|runs|lands?|airs|premieres|is|are|kicks off"
-    "|takes place"
+    "leaves?|departs?|arrives?|starts?|begins?|opens?|closes?|ends?|runs|lands?|airs|premieres|kicks off|takes place"
 )
-_PLANNED = re.compile(
-    rf"(?:\b(?:am|is|are)|['’](?:m|s|re))(?: (?:not|also|all|both|finally|only|just))? (?:{_PLANS})\b"
-    rf"|(?<!\bthe )(?<!\bfall )\b(?:{_TIMETABLE}) (?:(?:on|from|in|at)\b|(?:{_DAYS})day\b)",
-    re.IGNORECASE,
+_MEETINGS = (
+    "appointment|meeting|interview|exam|test|flight|party|wedding|game|match|concert|show|deadline|presentation|recital"
+    "|surgery|check-?up|race|tickets"
 )
+_PLANNED = {
+    "en": rf"(?:\b(?:am|is|are)|['’](?:m|s|re))(?: (?:not|also|all|both|finally|only|just))? (?:{_PLANS}|off to)\b"
+    rf"|(?<!\bthe )(?<!\bfall )\b(?:(?:{_TIMETABLE}) (?:(?:on|from|in|at)\b|(?:{_DAYS})day\b)"
+    rf"|(?:is|are) (?:(?:on|in|at)\b|(?:{_DAYS})day\b)|turns \w+ (?:on|in|this)\b)|['’]s on\b"
+    r"|\b(?:we|I|they) (?:fly|leave|move|depart|head|start)\b"
+    r"|\blet['’]s\b|\bsee you\b|\bdon['’]t forget\b|\bremember to\b|\bhop(?:e|ing) to\b|\bwants? to\b"
+    r"|\b(?:should|might)\b(?! have|['’])|\b(?:can|could|would) you\b|\bcan['’]t (?:come|make)\b"
+    rf"|(?:\bha(?:ve|s)|['’]ve got) (?:\w+ ){{0,4}}(?:{_MEETINGS})\b",
+    "de": r"\b(?:(?:fahr|flieg|zieh|reis|heirat|treff|komm)en?|fährt|fliegt|zieht|trifft|kommt|beginnt|startet)\b",
+    "fr": r"\b(?:part(?:ons|ent|)|pars|arriv(?:e|ons|ent)|déménag(?:e|eons|ent)|commence(?:nt)?|se marient?)\b",
+    "es": r"\b(?:nos vemos|salimos|salgo|viajo|viajamos|volamos|empiez[oa]n?|me mudo|nos mudamos|se casan?)\b",
+}
 # what was ("since", "these days"), or what comes again and again, is no plan
-_NO_PLAN = re.compile(
-    r"\b(?:since|every|each|usually|always|often|lately|these days|so far|ago|was|were|had|did|been|got|went|came|made"
-    r"|saw|met|said|told|took|found|bought|gave|left|felt|began|ran|won|lost|wrote|sent|kept|knew|grew"
-    r"|(?!excited|thrilled|need|indeed|speed|tired|scared|interested|married|invited|supposed|scheduled)[a-z]{2,}[^\We]ed)\b",
-    re.IGNORECASE,
-)
+_NO_PLAN = {
+    "en": r"\b(?:since|every|each|usually|always|often|lately|these days|so far|ago|was|were|had|did|been|went|came"
+    r"|(?<!['’]ve )got|made|saw|met|said|told|took|found|bought|gave|left|felt|began|ran|won|lost|wrote|sent|kept|knew"
+    r"|grew|(?!excited|thrilled|need|indeed|speed|tired|scared|interested|married|invited|supposed|scheduled)"
+    r"[a-z]{2,}[^\We]ed)\b",
+    "de": r"\b(?:seit|jeden|jede|immer|oft|habe|hat|haben|bin|bist|sind|ist|war|waren|vor)\b",
+    "fr": r"\b(?:depuis|chaque|tous|toujours|souvent|ai|as|a|avons|avez|ont|suis|est|sommes|sont|était|étaient)\b",
+    "es": r"\b(?:desde|cada|todos|siempre|he|ha|hemos|han|fue|fui|era|había|hace)\b",
+}
 
 
 @lru_cache(maxsize=16)
@@ -47,9 +60,18 @@ def looks_ahead(text: str, start: int, end: int, language: str, said: bool) -> s
     """
     found = pattern(FUTURE[language]).search(text, start, end)
     if found is None:
-        plan = _PLANNED.search(text, start, end) if said and language == "en" else None
-        return "" if plan is None or _NO_PLAN.search(text, start, end) is not None else "future"
+        return "future" if said and language in _PLANNED and _tells_of_plan(text, start, end, language) else ""
     if language not in PAST or not found[0].lower().startswith(("plan", "going", "need", "ha")):
         return "future"
     past = pattern(PAST[language]).search(text, start, found.start())
     return "future" if past is None else "planned"
+
+
+def _tells_of_plan(text: str, start: int, end: int, language: str) -> bool:
+    """Whether a clause of a sentence is about a plan, and does not tell what was."""
+    plan = pattern(_PLANNED[language]).search(text, start, end)
+    if plan is None:
+        return False
+    first, last = text.rfind(",", start, plan.start()), text.find(",", plan.end(), end)
+    first, last = max(start, first), end if last < 0 else last
+    return pattern(_NO_PLAN[language]).search(text, first, last) is None
