@@ -89,7 +89,8 @@ def _read(text: str, now: datetime | None, language: str | None, whole: bool) ->
             found_ahead = (
                 looks_ahead(text, sentence[0].start, sentence[-1].end, language, not whole) if sentence else ""
             )
-            past = whole and pattern(PERFECT[language]).search(text) is not None
+            timed = whole and any(token.code == "C" for token in sentence)  # only a time of day asks for what was
+            past = timed and pattern(PERFECT[language]).search(text) is not None
             context = Context(local, language, found_ahead == "future", past, found_ahead == "planned")
             found = atoms(sentence, context)
             if found:

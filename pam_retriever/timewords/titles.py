@@ -25,4 +25,6 @@ def without_titles(text: str) -> str:
     """Returns the text with letters in place of its titles; the positions of all other words stay."""
     if _MARK.search(text) is not None:
         text = _QUOTED.sub(lambda found: "Z" * len(found[0]), text)
+    if _ASKED.search(text) is None:
+        return text
     return _ASKED.sub(lambda found: " " + "Z" * (len(found[0]) - 1), text)
