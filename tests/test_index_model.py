@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
-from pam_retriever.retrieval.cues import SAME
+from pam_retriever.model.noise import SAME
 
 DIM = 4
 ids = st.sampled_from([f"id{number}" for number in range(12)])

@@ -21,7 +21,7 @@ MEMORIES, AMONG = 1_000, 10_000  # memories whose differences are measured; memo
 FEWEST = 8  # differences to measure, at least
 HALF = 0.5  # part of the differences that the directions hold
 MOST, NUMBERS = 32, 12_288  # directions and their numbers, at most: Milvus stores 65,535 bytes in a value
-ORDERS = 1e-4  # a memory with a cosine of 1 minus this, or more, is a copy, and has no difference
+SAME = 0.9999  # from this cosine on, a vector equals a memory
 DEVIATIONS, WIDTH = 3.0, 0.3  # above the mean of noise, from which on a difference is no noise
 
 
@@ -43,7 +43,7 @@ def directions_of_differences(vectors: Float32, random: np.random.Generator) -> 
     cosine = asked @ among.T
     np.fill_diagonal(cosine, -np.inf)
     nearest = cosine.argmax(axis=1)
-    apart = cosine[np.arange(len(asked)), nearest] < 1 - ORDERS
+    apart = cosine[np.arange(len(asked)), nearest] < SAME
     differences = _differences(asked[apart], among[nearest[apart]])
     if len(differences) < FEWEST:
         return None
@@ -65,8 +65,13 @@ def is_noise(vectors: Float32, nearest: Float32, directions: Float32) -> Float32
     inside = np.square(_differences(vectors, nearest) @ directions).sum(axis=1)
     deviation = math.sqrt(2 * r * (d - r) / (d + 2)) / d
     above = (inside - r / d) / deviation
-    noise: Float32 = (0.5 - 0.5 * np.tanh((above - DEVIATIONS) / (2 * WIDTH))).astype(np.float32)
-    return noise
+    return is_above(-above, -DEVIATIONS, WIDTH).astype(np.float32)
+
+
+def is_above(value: Float32, threshold: float, width: float) -> Float32:
+    """Returns the probability (n,) that each value is above a threshold, which is uncertain by ``width``."""
+    above: Float32 = 0.5 + 0.5 * np.tanh((value - threshold) / (2 * width))
+    return above
 
 
 def pack(directions: Float32) -> str:

@@ -15,7 +15,7 @@ from pam_retriever.errors import UnknownId
 from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.keys import unit
-from pam_retriever.model.noise import is_noise, unpack
+from pam_retriever.model.noise import SAME, is_above, is_noise, unpack
 from pam_retriever.model.scoring import NEIGHBOURS, look_alike_mass
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
@@ -30,7 +30,6 @@ COMPLETION_TEMPERATURE = 0.02
 # differs from the memory by more than noise is a copy only if it is much nearer to it: by chance one in e^4 is.
 COMPARED = 17
 AHEAD, FAR_AHEAD, SLOPE = 0.5, 4.0, 0.2
-SAME = 0.9999  # from this cosine on, a query equals the stored memory
 FOR_WORDS = 100  # memories looked up for a question in words, which hybrid recall takes as candidates
 RECOGNISED = 0.1  # a memory with a smaller weight does not contribute its experience to the cue
 
@@ -311,13 +310,8 @@ def is_view(cosine: Float32, count: Int64, noise: Float32 | None = None) -> Floa
     spread = np.mean(cosine[:, :-1] - cosine[:, -1:], axis=1, where=others)
     ahead = np.take_along_axis(cosine, last - 1, axis=1) - np.take_along_axis(cosine, last, axis=1)
     ahead = ahead[:, 0] / np.maximum(spread, 1e-6)
-    near = _is_above(ahead, AHEAD)
-    return near if noise is None else noise * near + (1 - noise) * _is_above(ahead, FAR_AHEAD)
-
-
-def _is_above(value: Float32, threshold: float) -> Float32:
-    above: Float32 = 0.5 + 0.5 * np.tanh((value - threshold) / (2 * SLOPE * threshold))
-    return above
+    near, far = (is_above(ahead, threshold, SLOPE * threshold) for threshold in (AHEAD, FAR_AHEAD))
+    return near if noise is None else noise * near + (1 - noise) * far
 
 
 def _unit_parts(predicted: Float32, dim: int) -> Float32:

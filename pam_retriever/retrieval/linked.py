@@ -10,9 +10,10 @@ import numpy as np
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.experience.walk import walk
+from pam_retriever.model.noise import SAME
 from pam_retriever.model.scoring import LOOK_ALIKES, NEIGHBOURS, look_alike_mass
 from pam_retriever.retrieval.candidates import Candidates
-from pam_retriever.retrieval.cues import SAME, Cues
+from pam_retriever.retrieval.cues import Cues
 from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.store.view import View
 from pam_retriever.types import Bools, Float32, Int64

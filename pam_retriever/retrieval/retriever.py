@@ -12,9 +12,10 @@ import numpy as np
 
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.model.keys import MODES, Channels
+from pam_retriever.model.noise import SAME
 from pam_retriever.retrieval.candidates import Candidates, Scorer
 from pam_retriever.retrieval.channels import ChannelScorer, DirectedChannelScorer
-from pam_retriever.retrieval.cues import SAME, Cues, read_cues, read_filters
+from pam_retriever.retrieval.cues import Cues, read_cues, read_filters
 from pam_retriever.retrieval.decay import Decay, DecayScorer, read_now
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.retrieval.query import Query, RecallSettings

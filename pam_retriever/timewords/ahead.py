@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache
 
 from pam_retriever.timewords.lexicon import FUTURE, PAST
 
@@ -47,9 +47,9 @@ _NO_PLAN = {
 }
 
 
-@lru_cache(maxsize=16)
+@cache
 def pattern(words: str) -> re.Pattern[str]:
-    """Returns words of ``lexicon`` as a pattern."""
+    """Returns the words of a constant as a pattern."""
     return re.compile(words, re.IGNORECASE)
 
 

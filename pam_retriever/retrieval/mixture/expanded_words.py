@@ -76,22 +76,16 @@ class _RequestWords:
         self._lengths = grown(self._lengths, self._log.size)
         if self._through < len(self._log):
             new = np.arange(self._through, len(self._log))
-            position, rows = self._served(new)
+            position, rows = self._log.served_by(new)
             used = np.maximum(np.bincount(position, minlength=len(new)), 1)
             self._share.extend((1 / np.sqrt(used)).astype(np.float32))
             np.add.at(self._lengths, rows, (self._log.word_counts[new] * self._share.view[new])[position])
             self._through = len(self._log)
 
-    def _served(self, requests: Int64) -> tuple[Int64, Int64]:
-        """Returns position in ``requests`` and memory, for every memory that served one of them."""
-        position, rows, weights = self._log.uses.expand(requests)
-        helped = weights > 0
-        return position[helped], rows[helped]
-
     def counts(self, word: str) -> tuple[Int64, Float32]:
         self._follow()
         requests = self._log.holding(word)
-        position, rows = self._served(requests)
+        position, rows = self._log.served_by(requests)
         counts = np.bincount(rows, self._share.view[requests][position], self._log.size)
         found = np.flatnonzero(counts)
         return found, counts[found].astype(np.float32)

@@ -173,10 +173,16 @@ class RequestLog:
         """
         known = np.flatnonzero(members >= 0)
         at, request, _ = self.requests_of.expand(members[known])
-        company, other, weight = self.uses.expand(request)
+        company, other = self.served_by(request)
         at = known[at][company]
-        chosen = (other != members[at]) & (weight > 0)
+        chosen = other != members[at]
         return at[chosen], request[company][chosen], other[chosen]
+
+    def served_by(self, requests: Int64) -> tuple[Int64, Int64]:
+        """Returns an index into ``requests`` (R,) and a memory, for every memory that served one of them."""
+        at, rows, weights = self.uses.expand(requests)
+        helped = weights > 0
+        return at[helped], rows[helped]
 
     def append(self, vector: Float32, words: WordList, rows: Int64, weights: Float32) -> None:
         """Adds one request."""

@@ -11,8 +11,9 @@ import numpy as np
 
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.experience.cooccurrence import Links
+from pam_retriever.model.noise import SAME
 from pam_retriever.retrieval.candidates import Candidates
-from pam_retriever.retrieval.cues import SAME, Cues
+from pam_retriever.retrieval.cues import Cues
 from pam_retriever.retrieval.linked import EXPERIENCE, Linked
 from pam_retriever.retrieval.mixture.feedback_evidence import FeedbackEvidence
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS
@@ -190,7 +191,7 @@ class MixtureScorer:
             else:
                 near, proposed = corpus.nearest(cues.given, n, allowed), evidence.propose(questions, n)
                 found = [np.union1d(a, np.intersect1d(b, inside)) for a, b in zip(near, proposed, strict=True)]
-        if linked is not None:
+        if linked is not None and len(linked.cue):
             rows = [linked.only(at).rows for at in range(len(cues))]
             rows = rows if allowed is None else [some[holds(allowed, some)] for some in rows]
             found = [np.union1d(some, corpus.positions(more)) for some, more in zip(found, rows, strict=True)]

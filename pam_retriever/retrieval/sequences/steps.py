@@ -9,7 +9,8 @@ import numpy as np
 
 from pam_retriever.ann.selection import Rows
 from pam_retriever.model.keys import unit
-from pam_retriever.retrieval.cues import COMPARED, SAME, check_ids, gather_keys, is_view, noise_of
+from pam_retriever.model.noise import SAME
+from pam_retriever.retrieval.cues import COMPARED, check_ids, gather_keys, is_view, noise_of
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
