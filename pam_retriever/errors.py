@@ -114,3 +114,22 @@ def shortened(text: str | None, limit: int = 60) -> str:
     if text is None or len(text) <= limit:
         return repr(text)
     return repr(text[: limit - 1] + "…")
+
+
+def id_advice(given: object) -> str:
+    """Returns what to do about a value that is no id."""
+    return "Pass its .id." if isinstance(getattr(given, "id", None), str) else "Use str(id)."
+
+
+def numbers_advice(given: object, otherwise: str) -> str:
+    """Returns what to do about a value that is no array of numbers; ``otherwise`` if it is of no usual kind."""
+    first = given[0] if isinstance(given, list | tuple) and given else given
+    if isinstance(getattr(first, "id", None), str):
+        return "Pass its .id."
+    if hasattr(given, "__next__"):
+        return "Pass it as list(...)."
+    if hasattr(given, "tolist") and str(getattr(given, "dtype", "")) == "object":
+        return "Pass it as .tolist(), with rows of the same length."
+    if isinstance(first, str):
+        return "Pass texts by name: text='...' for one, texts=[...] in add; ids as ids=[...]."
+    return otherwise

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pam_retriever.errors import InvalidInput, counted
+from pam_retriever.errors import InvalidInput, UnknownId, counted
 
 if TYPE_CHECKING:
     from pam_retriever.types import Float64  # at run time this import would be a cycle
@@ -183,7 +183,13 @@ def evaluate(
     questions, relevant, ks = _checked(questions, relevant, ks, seed)
     deepest = max(ks)
     ask = (lambda query, k: index.recall(query, k=k)) if recall is None else recall
-    ranked = [[hit.id for hit in ask(query, deepest)] for query in questions]
+    try:
+        ranked = [[hit.id for hit in ask(query, deepest)] for query in questions]
+    except UnknownId as error:
+        if recall is not None:
+            raise
+        fix = "For questions in words pass recall=lambda text, k: index.recall(text=text, k=k)."
+        raise UnknownId(error.got, "vectors, or ids in the index", fix) from error
     return evaluate_rankings(ranked, relevant, ks=ks, seed=seed)
 
 

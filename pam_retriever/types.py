@@ -386,11 +386,11 @@ class FitReport(ShownReport):
     def __repr__(self) -> str:
         used = f"\n{counted(self.requests, 'request')}" if self.requests else ""
         used += f"\n{self.validation!r}" if self.requests or self.validation.worths else ""
-        first, last = (self.losses[0], self.losses[-1]) if self.losses else (np.nan, np.nan)
+        loss = f"loss {self.losses[0]:.3f} -> {self.losses[-1]:.3f}" if self.losses else "no training"
         return (
             f"FitReport({counted(self.memories, 'memory')}, {counted(self.trajectories, 'trajectory')}, "
             f"{counted(self.associations, 'association')}, coverage {self.coverage:.0%}: "
-            f"loss {first:.3f} -> {last:.3f} in {counted(len(self.losses), 'pass')}, {counted(self.steps, 'step')}, "
+            f"{loss} in {counted(len(self.losses), 'pass')}, {counted(self.steps, 'step')}, "
             f"{self.seconds:.1f} s on {self.device} ({self.precision}), "
             f"{counted(self.parameters, 'parameter')}, stopped by {self.stopped_by})"
         ) + used

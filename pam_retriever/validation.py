@@ -7,13 +7,13 @@ import sys
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from pam_retriever.arrays import is_finite
-from pam_retriever.errors import InvalidInput, counted
+from pam_retriever.errors import InvalidInput, counted, id_advice, numbers_advice
 from pam_retriever.filters.stored import ENCODER, has_string_keys, to_json
 from pam_retriever.limits import (
     MAX_ID_BYTES,
@@ -37,7 +37,7 @@ def check_id(id: Any, where: str) -> str:
         InvalidInput: the value is something else.
     """
     if not isinstance(id, str) or not id:
-        raise InvalidInput(f"Got the id {id!r} ({type(id).__name__}) in {where}.", "a non-empty string", "Use str(id).")
+        raise InvalidInput(f"Got the id {id!r} ({type(id).__name__}) in {where}.", "a non-empty string", id_advice(id))
     check_size(id, MAX_ID_BYTES, f"The id {id[:60]!r}… in {where}")
     if "\x00" in id:
         raise InvalidInput(f"The id {id!r} in {where} holds a NUL character.", "no NUL", "Remove it.")
@@ -80,6 +80,8 @@ def read_list(name: str, values: Any) -> list[Any]:
     """
     if isinstance(values, str | bytes):
         raise InvalidInput(f"Got {name}={values!r}.", "a list", "Wrap it in [ ].")
+    if name == "metadatas" and hasattr(values, "to_dict"):
+        raise InvalidInput(f"Got {name} as a {type(values).__name__}.", "a list", "Pass it as .to_dict('records').")
     scalar = isinstance(values, np.ndarray) and values.ndim == 0  # it has the method of an iterable, which raises
     if isinstance(values, Mapping) or scalar or not isinstance(values, Iterable):
         fix = "Pass a filter as where=..." if name == "ids" else "Wrap it in [ ]."
@@ -144,7 +146,7 @@ def check_vectors(vectors: npt.ArrayLike, dim: int, where: str) -> Float32:
         vectors,
         f"The vectors of {where} are not an array of numbers",
         f"an array of shape (n, {dim})",
-        "Check that all rows have the same length. Ids and texts go by name: ids=[...], texts=[...].",
+        "Check that all rows have the same length.",
     )
     if array.ndim != 2 or array.shape[1] != dim:
         raise InvalidInput(
@@ -173,7 +175,7 @@ def read_numbers(values: Any, got: str, expected: str, fix: str) -> Float32:
     try:
         return np.asarray(values, np.float32)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(f"{got} ({error}).", expected, fix) from error
+        raise InvalidInput(f"{got} ({error}).", expected, numbers_advice(values, fix)) from error
 
 
 def check_vector(vector: Any, dim: int, where: str) -> Float32:
@@ -289,7 +291,10 @@ def _may_be_refused(stored: str) -> bool:
 
 
 def _metadata_json(metadata: Metadata, at: int) -> str:
-    if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):
+    if not isinstance(metadata, Mapping):
+        fix = "Pass {'key': value}; for a row of pandas, dict(row)."
+        raise InvalidInput(f"metadatas[{at}] is {metadata!r} ({type(metadata).__name__}).", "a dict", fix)
+    if not all(isinstance(key, str) for key in metadata):
         raise InvalidInput(f"metadatas[{at}] is {metadata!r}.", "a dict with string keys", "Convert the keys.")
     try:
         stored = check_text(to_json(dict(metadata)), f"metadatas[{at}]")
@@ -387,14 +392,3 @@ def check_finite(name: str, value: Any) -> float:
     if not is_finite(value):
         raise InvalidInput(f"Got {name}={value!r}.", "a finite number", "Leave it out if in doubt.")
     return float(value)
-
-
-def check_half_life(value: Any) -> float | Literal["auto"] | None:
-    """Checks a half-life: above 0, "auto", or None.
-
-    Raises:
-        InvalidInput: the value is something else.
-    """
-    if value is None or (isinstance(value, str) and value == "auto"):
-        return value  # type: ignore[return-value]
-    return check_positive("half_life", value)

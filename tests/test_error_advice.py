@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pam_retriever import PAMError, PredictiveAssociativeIndex
+from pam_retriever import PAMError, PredictiveAssociativeIndex, evaluate
 from pam_retriever.apps.cli import main
 
 
@@ -62,3 +64,82 @@ def test_a_folder_of_another_store_is_refused_with_a_way_out(tmp_path):
     with pytest.raises(PAMError, match="new or empty"):
         PredictiveAssociativeIndex.open(tmp_path, dim=2)
     assert [file.name for file in tmp_path.iterdir()] == ["chroma.sqlite3"]
+
+
+class Row:
+    """A stand-in for a hit, a record or a document: an object with an id."""
+
+    id = "a"
+
+
+class Column:
+    """A stand-in for a column of pandas that holds a list in each row."""
+
+    dtype = np.dtype(object)
+
+    def __init__(self, rows: list[list[int]]) -> None:
+        self.rows = rows
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        values = np.empty(len(self.rows), object)
+        values[:] = self.rows
+        return values.astype(dtype)
+
+    def tolist(self) -> list[list[int]]:
+        return self.rows
+
+
+class Frame:
+    """A stand-in for a table of pandas, which yields the names of its columns."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(["speaker"])
+
+    def to_dict(self, orient: str) -> list[dict[str, str]]:
+        return [{"speaker": "Ann"}]
+
+
+class NoTime(datetime):
+    """A stand-in for NaT of pandas, which is a datetime without a time."""
+
+    def timestamp(self) -> float:
+        raise ValueError("NaTType does not support timestamp")
+
+    def replace(self, *args: object, **kwargs: object) -> NoTime:
+        return self
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (lambda index: index.feedback([1, 0], [Row()]), "Pass its .id"),
+        (lambda index: index.recall(Row()), "Pass its .id"),
+        (lambda index: index.recall(7), "str(id)"),
+        (lambda index: index.add(iter([[1, 0]]), ["c"]), "list(...)"),
+        (lambda index: index.add(Column([[1, 0]]), ["c"]), ".tolist()"),
+        (lambda index: index.append("today", "a text"), "text='...'"),
+        (lambda index: index.append("today", [1, 0], metadata="Ann"), "{'key': value}"),
+        (lambda index: index.add([[1, 0]], ["c"], metadatas=Frame()), "to_dict('records')"),
+        (lambda index: index.add([[1, 0]], ["c"], timestamps=["2026-05-02"]), "datetime.fromisoformat"),
+        (lambda index: index.add([[1, 0]], ["c"], timestamps=[NoTime(2026, 5, 2)]), "None"),
+        (lambda index: index.observe([["a", "b"], ["b", "a"]]), "observe_many"),
+        (lambda index: index.observe({"a", "b"}), "order"),
+        (lambda index: evaluate(index, ["What happened?"], [["a"]]), "recall=lambda"),
+    ],
+)
+def test_typical_mistakes_are_told_their_own_remedy(call, remedy):
+    index = dated()
+    before = repr(index)
+    with pytest.raises(PAMError) as raised:
+        call(index)
+    assert remedy in str(raised.value)
+    assert repr(index) == before
+
+
+def test_a_step_that_is_too_early_is_told_as_a_date():
+    index = PredictiveAssociativeIndex(dim=2)
+    index.append("today", [1, 0], timestamp=datetime(2026, 5, 2))
+    with pytest.raises(PAMError, match=r"2026-05-01 00:00:00.* earlier than 2026-05-02 00:00:00"):
+        index.append("today", [0, 1], timestamp=datetime(2026, 5, 1))
+    with pytest.raises(PAMError, match=r"5\.0 is earlier than 2026-05-02"):
+        index.append("today", [0, 1], timestamp=5.0)

@@ -192,6 +192,8 @@ def read_query(query: Any, dim: int) -> tuple[list[str] | Float32, bool]:
         return [check_id(one, "the query") for one in batch], True
     expected = f"an id, a vector of {dim} numbers, or a batch of either"
     vectors = read_numbers(batch, "Got a query that is no vector", expected, "Embed texts first.")
+    if not vectors.ndim:
+        raise InvalidInput(f"Got {query!r} as a query.", expected, "An id is a string: pass str(id).")
     if vectors.ndim == 1:
         return check_vectors(vectors[None], dim, "the query"), False
     return check_vectors(vectors, dim, "the query"), True

@@ -34,13 +34,17 @@ def read_timestamp(given: Any) -> float:
         InvalidInput: the value is something else.
     """
     if isinstance(given, datetime):
-        return (given if given.tzinfo is not None else given.replace(tzinfo=timezone.utc)).timestamp()
+        try:
+            return (given if given.tzinfo is not None else given.replace(tzinfo=timezone.utc)).timestamp()
+        except ValueError as error:  # NaT of pandas is a datetime
+            raise InvalidInput(f"Got the timestamp {given!r}.", "a time", "Pass None if it is not known.") from error
     if isinstance(given, date):
         return datetime(given.year, given.month, given.day, tzinfo=timezone.utc).timestamp()
     if not is_finite(given):
-        raise InvalidInput(
-            f"Got the timestamp {given!r}.", "a datetime, a date or a finite number", "Leave it out if it is not known."
-        )
+        fix = "Leave it out if it is not known."
+        if read_date(given) is not None:
+            fix = f"Pass datetime.fromisoformat({given!r})."
+        raise InvalidInput(f"Got the timestamp {given!r}.", "a datetime, a date or a finite number", fix)
     return float(given)
 
 

@@ -109,8 +109,10 @@ def _as_trajectory(given: TrajectoryLike, name: str) -> Trajectory:
         raise InvalidInput(
             f"{name.capitalize()} is the string {given!r}.", "a list of ids", "Wrap the ids in a list each."
         )
+    if isinstance(given, set | frozenset):
+        raise InvalidInput(f"{name.capitalize()} is a set.", "a list of ids in their order", "Sort them by their time.")
     ids = read_list(name, given)
-    if any(isinstance(id, Trajectory) for id in ids):
+    if any(isinstance(id, Trajectory) or (isinstance(id, list | tuple) and set(map(type, id)) == {str}) for id in ids):
         raise InvalidInput(f"{name.capitalize()} is a list of trajectories.", "one", "Use observe_many for several.")
     return Trajectory(ids=ids)
 

@@ -19,14 +19,13 @@ from pam_retriever.experience.trajectories import TrajectoryLike
 from pam_retriever.index.feedback import FeedbackMethods
 from pam_retriever.index.sequences import NextSteps
 from pam_retriever.limits import MAX_WINDOW
-from pam_retriever.retrieval.decay import read_now
+from pam_retriever.retrieval.decay import check_half_life, read_now
 from pam_retriever.store import last_fit
 from pam_retriever.store.files import read_path
 from pam_retriever.types import FitReport, TrajectoryRecord
 from pam_retriever.validation import (
     check_count,
     check_flag,
-    check_half_life,
     check_whole,
     read_ids,
     read_one_or_more,

@@ -7,6 +7,7 @@ half-life is shorter, because a new association competes with more others.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from pam_retriever.retrieval.candidates import Candidates, Scorer
 from pam_retriever.retrieval.cues import Cues
 from pam_retriever.store.database import Database
 from pam_retriever.types import Time
+from pam_retriever.validation import check_positive
 
 FIRST_POOL = 4  # hits in the first look-up of a recall with decay, as a factor of k
 
@@ -81,3 +83,14 @@ def read_now(database: Database, now: Time | None) -> float:
             "or fit(group_by=, order_by=) with a number to order by.",
         )
     return newest if now is None else read_timestamp(now)
+
+
+def check_half_life(value: Any) -> float | Literal["auto"] | None:
+    """Checks a half-life: above 0, "auto", or None.
+
+    Raises:
+        InvalidInput: the value is something else.
+    """
+    if value is None or (isinstance(value, str) and value == "auto"):
+        return value  # type: ignore[return-value]
+    return check_positive("half_life", value)

@@ -9,7 +9,7 @@ import numpy as np
 from pam_retriever.errors import InvalidInput, UnknownId
 from pam_retriever.store.database import Database, TrajectoryEnd
 from pam_retriever.store.storing import NewMemories
-from pam_retriever.store.times import NewTimes
+from pam_retriever.store.times import NewTimes, as_datetime
 from pam_retriever.types import Int64
 
 
@@ -41,8 +41,9 @@ class NewStep:
         """
         end = database.trajectories.end(self.session)
         if end is not None and None not in (end.timestamp, self.timestamp) and self.timestamp < end.timestamp:  # type: ignore[operator]
+            step, latest = _shown(self.timestamp, self.times.kind), _shown(end.timestamp, database.times.kind())
             raise InvalidInput(
-                f"The timestamp {self.timestamp} is earlier than {end.timestamp}, the latest of {self.session!r}.",
+                f"The timestamp {step} is earlier than {latest}, the latest of {self.session!r}.",
                 "times that never fall",
                 "Append in the order of time, or store the whole trajectory with observe().",
             )
@@ -65,6 +66,10 @@ class NewStep:
         if self.times.kind == "dates" and self.timestamp is not None:
             database.times.hand_down(rows, [self.timestamp])
         return rows
+
+
+def _shown(time: float | None, kind: str | None) -> object:
+    return as_datetime(time) if kind == "dates" and time is not None else time
 
 
 def number_of(database: Database, session: str, end: TrajectoryEnd | None) -> int:
