@@ -52,6 +52,13 @@ def test_the_remedy_is_named(call, remedy, tmp_path):
     assert remedy in str(raised.value)
 
 
+def test_a_time_for_a_folder_without_times_names_the_way_of_the_command_line(tmp_path, capsys):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", dim=2) as index:
+        index.add([[1, 0]], ["a"])
+    assert main(["recall", str(tmp_path / "index"), "--when", "last week"]) == 2
+    assert "give each line a time" in capsys.readouterr().err
+
+
 def test_a_folder_that_does_not_exist_and_one_that_is_no_index_differ(tmp_path, capsys):
     (tmp_path / "notes").mkdir()
     for name, problem in {"none": "does not exist", "notes": "holds no manifest.json"}.items():

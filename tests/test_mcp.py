@@ -354,6 +354,23 @@ async def test_the_command_over_stdio_and_a_kill_in_the_middle(tmp_path):
     assert main(["mcp", str(folder), "--http", "70000"]) == 2
 
 
+def test_a_server_that_is_started_by_hand_says_what_it_waits_for(tmp_path):
+    screen, keyboard = os.openpty()
+    command = [sys.executable, "-m", "pam_retriever.apps.cli", "mcp", str(tmp_path / "memory")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    server = subprocess.Popen(command, stdin=keyboard, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+    try:
+        assert server.stderr is not None
+        line = server.stderr.readline().decode()
+        assert str(tmp_path / "memory") in line
+        assert "Ctrl-C" in line
+    finally:
+        server.kill()
+        server.communicate()
+        os.close(screen)
+        os.close(keyboard)
+
+
 def children(process: int, word: str) -> list[int]:
     """Returns the child processes whose command line contains a word."""
     found = []

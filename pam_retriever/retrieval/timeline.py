@@ -142,7 +142,8 @@ class Timeline:
             raise InvalidInput(
                 f"Got when={when!r} for an index whose memories have no times.",
                 "memories with timestamps",
-                "Pass add(..., timestamps=...), or Trajectory(timestamps=...) with dates.",
+                "Pass add(..., timestamps=...), or Trajectory(timestamps=...) with dates; "
+                "in a file of events, give each line a time.",
             )
         if kind == "numbers":
             return table.between(*_numbers(when))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -66,6 +67,11 @@ def _serve(parsed: argparse.Namespace, model: Callable[[argparse.Namespace, str 
     server = MemoryServer(folder, code)
     try:
         if parsed.http is None:
+            if sys.stdin.isatty():  # no client has started this command
+                sys.stderr.write(
+                    f"{terminal.safe(str(parsed.folder))} is served on standard input and output, to the client that "
+                    "starts this command. --http PORT serves it over HTTP. Ctrl-C ends it.\n"
+                )
             anyio.run(server.run_stdio_async)
         else:
             with _socket(parsed.http) as listening:
