@@ -59,6 +59,12 @@ def test_a_time_for_a_folder_without_times_names_the_way_of_the_command_line(tmp
     assert "give each line a time" in capsys.readouterr().err
 
 
+def test_one_document_in_the_place_of_events_names_its_folder(tmp_path, capsys):
+    (tmp_path / "note.md").write_text("# The stairs")
+    assert main(["fit", str(tmp_path / "note.md"), str(tmp_path / "index")]) == 2
+    assert "pass their folder" in capsys.readouterr().err
+
+
 def test_a_folder_that_does_not_exist_and_one_that_is_no_index_differ(tmp_path, capsys):
     (tmp_path / "notes").mkdir()
     for name, problem in {"none": "does not exist", "notes": "holds no manifest.json"}.items():

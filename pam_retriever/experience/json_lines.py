@@ -277,7 +277,8 @@ def _append(batch: Events, line: str, where: str, fields: Fields, seen: Counter[
             raise ValueError(f"a {type(event).__name__}")
         digest = _digest(event)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"{where} is no event: {error}.", "a JSON object", "Correct that line.") from error
+        fix = "Correct that line; for documents, pass their folder."
+        raise InvalidInput(f"{where} is no event: {error}.", "a JSON object", fix) from error
     if (fields.used in event or fields.unused in event) != isinstance(batch, Requests):
         return False
     text, vector = event.pop(fields.text, None), event.pop(fields.vector, None)
