@@ -108,8 +108,9 @@ def test_as_many_hits_as_wanted_if_there_are_as_many_memories(experienced: bool)
     for number in range(20 * experienced):
         index.observe(Trajectory(ids=[f"m{n}" for n in random.integers(0, 200, 10)], id=f"w{number}"))
     for k in (48, 60, 300, 1_000, 5_000):
-        assert len(index.recall_next(["m1", "m2"], k=k)) == min(k, 1_000)
-        assert len(index.recall_next(["m1", "m2"], k=k, where={"kept": True})) == min(k, 666)
+        itself = 0 if experienced else 1  # without a repeat, the newest step is no answer
+        assert len(index.recall_next(["m1", "m2"], k=k)) == min(k, 1_000 - itself)
+        assert len(index.recall_next(["m1", "m2"], k=k, where={"kept": True})) == min(k, 666 - itself)
 
 
 @pytest.mark.parametrize(

@@ -352,6 +352,24 @@ def test_without_experience_content_answers():
     assert len(PredictiveAssociativeIndex(DIM).recall_next([near])) == 0
 
 
+def test_the_newest_step_is_no_answer_where_no_step_repeats():
+    """Nothing followed "ok", and no step ever followed itself: before a fit, and after one of a few steps."""
+    index = filled(4)
+    for n in range(3):
+        index.observe(Trajectory(ids=names(0, 1, 2), id=str(n)))
+    assert "m2" not in index.recall_next(["m2"], k=4).ids
+    assert index.recall_next(["m2"], k=4).scores.sum() == pytest.approx(1, abs=1e-4)
+    index.fit(config=TINY, progress=False)
+    assert "m2" not in index.recall_next(["m2"], k=4).ids
+    assert "m2" in index.recall_next(names(2, 2), k=4).ids  # the question repeats it
+    index.append("new", id="m3")
+    index.append("new", id="m3")  # now a step followed itself
+    assert "m2" in index.recall_next(["m2"], k=4).ids
+    alone = filled(1)
+    alone.append("s", id="m0")
+    assert len(alone.recall_next(["m0"])) == 0
+
+
 # ---- fits
 
 

@@ -76,7 +76,9 @@ class NextSteps(IndexBase):
 
         Returns:
             ``Hits`` by falling score. The scores are shares among the candidates, with sum 1. ``Hit.confidence`` is
-            the probability that the hit comes next, calibrated by ``fit``. A step of the trajectory may be a hit.
+            the probability that the hit comes next, calibrated by ``fit``. A step of the trajectory may be a hit; the
+            newest one only if steps repeat: a stored step followed itself, or the trajectory ends with it twice. A
+            ``fit`` on enough steps learns how often they do.
 
         Raises:
             InvalidInput, UnknownId: an argument is invalid.

@@ -26,6 +26,7 @@ FULL_BELOW = 512  # with more memories, the evidence proposes candidates
 PROPOSED = 80  # number of candidates that each source proposes
 ALIKE, ALIKE_WIDTH, LOOKED_UP = 12, 0.1, 48  # experienced memories that look like the newest step
 UNSEEN = 0.1  # assumed number of occurrences of a memory that was never experienced
+REPEATS_READ = 8  # last occurrences of a memory, of which any may have followed itself
 FADING = 0.6  # factor per earlier step, in the mean of the last steps
 STEPS_IN_MEAN = 3
 THROUGH, ONWARD_OF = 20, 200  # memories of a second step, and occurrences of each that are read
@@ -133,6 +134,12 @@ class NextEvidence:
         """Returns the number (Q,) of occurrences that are read for each question."""
         often: Int64 = np.minimum(self._graph.counts(steps.rows), transitions.LATEST).sum(axis=1)
         return often
+
+    def repeats(self) -> bool:
+        """Whether any of the latest memories directly followed itself."""
+        rows = np.unique(self._history[self._history >= 0])
+        owner, at = self._graph.occurrences(rows, REPEATS_READ)
+        return bool((self._graph.beside(at, 1)[:, 0] == rows[owner]).any())
 
     @staticmethod
     def followers(questions: QuestionEvidence) -> list[Found]:

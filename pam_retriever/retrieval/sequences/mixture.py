@@ -81,6 +81,14 @@ class NextMixture:
             confidence[mine] = calibration(share[mine], rank[mine])
         return share, confidence
 
+    def knows_repeats(self, known: Bools) -> Bools:
+        """Returns whether the weights for each question (Q,) were fitted on enough steps to know how often one repeats.
+
+        Only these are calibrated.
+        """
+        fitted = np.array([one != Calibration() for one in self.calibration])
+        return np.array(fitted[_kind(known)])
+
     def to_dict(self) -> dict[str, object]:
         """Returns the form that ``from_dict`` reads, for JSON, without the bilinear model."""
         return {

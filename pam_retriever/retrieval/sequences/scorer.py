@@ -11,15 +11,17 @@ import numpy as np
 from pam_retriever.ann.selection import Rows
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import plain_cues, read_filters
+from pam_retriever.retrieval.mixture.pools import Pools
 from pam_retriever.retrieval.results import to_hits
 from pam_retriever.retrieval.sequences.features import FULL_BELOW, NextEvidence, QuestionEvidence
 from pam_retriever.retrieval.sequences.mixture import NextMixture
 from pam_retriever.retrieval.sequences.steps import batches, read_steps
 from pam_retriever.retrieval.sequences.transitions import strongest
 from pam_retriever.store.view import View
-from pam_retriever.types import Float32, Hits, Int64
+from pam_retriever.types import Bools, Float32, Hits, Int64
 
 OTHERS = 5  # memories reported in ``Hit.others``
+UNLIKELY = np.float32(-1e9)  # the score of what is no answer
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def next_hits(
     hits: list[Hits] = []
     for batch in batches(evidence.work(steps) + min(settings.k, len(view.similar))):
         some = steps.take(batch)
-        evidence_of_some = evidence.ask(some, settings.k)
+        evidence_of_some = evidence.ask(some, settings.k + 1)  # one may be no answer
         found = _score(evidence, mixture, evidence_of_some, settings)
         of_some = to_hits(view, plain_cues(some.vectors[:, 0]), found, explain=False)
         hits += _explained(view, evidence_of_some, of_some) if settings.explain else of_some
@@ -84,11 +86,14 @@ def _score(
     pools, _ = evidence.pools(evidence_of_some)
     known = evidence.experienced(evidence_of_some.steps.rows[:, 0])
     scores = mixture.score(evidence.score(evidence_of_some, pools), pools, known, evidence.coverage)
+    closed = _no_answer(evidence, mixture, evidence_of_some, pools, known)
+    scores = np.where(closed, UNLIKELY, scores)
     never = ~evidence.experienced(pools.row)
     share, confidence = mixture.confidence(scores, pools, known, evidence.followers(evidence_of_some), never)
     likeness = evidence.likeness(evidence_of_some, pools)
-    order = np.lexsort((pools.row, -share, pools.cue))
+    order = np.lexsort((pools.row, -share, closed, pools.cue))
     order = order[np.arange(len(order)) - pools.starts[pools.cue[order]] < settings.k]
+    order = order[~closed[order]]
     if settings.min_score is not None:
         order = order[share[order] >= settings.min_score]
     cuts = np.searchsorted(pools.cue[order], np.arange(1, len(evidence_of_some.steps)))
@@ -97,6 +102,19 @@ def _score(
         Candidates(rows, score, similarity, score, hops, sure)
         for rows, score, similarity, hops, sure in zip(*(np.split(column, cuts) for column in columns), strict=True)
     ]
+
+
+def _no_answer(
+    evidence: NextEvidence, mixture: NextMixture, questions: QuestionEvidence, pools: Pools, known: Bools
+) -> Bools:
+    """Returns the pairs (P,) of the newest step with itself, where nothing says that a step repeats.
+
+    ``fit`` learns how often a step repeats, if there are enough steps. Recency and content say that every step does.
+    """
+    rows = questions.steps.rows
+    repeats = mixture.knows_repeats(known) | ((rows[:, 1] == rows[:, 0]) & (rows[:, 0] >= 0))
+    closed: Bools = (pools.row == rows[pools.cue, 0]) & ~repeats[pools.cue]
+    return np.zeros_like(closed) if closed.any() and evidence.repeats() else closed
 
 
 def _explained(view: View, evidence_of_some: QuestionEvidence, hits: list[Hits]) -> list[Hits]:
