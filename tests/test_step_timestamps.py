@@ -48,3 +48,20 @@ def test_a_trajectory_with_dates_grows():
     (walk,) = index.trajectories()
     assert walk.timestamps == tuple(day.timestamp() for day in days)
     assert [hit.id for hit in index.recall(when=(days[2], None))] == ["c"]
+
+
+def test_a_number_is_refused_where_times_are_dates_and_the_reverse():
+    """A number would be stored as a step without a date: questions about times would not find it."""
+    noon = datetime(2026, 11, 1, 12, tzinfo=timezone.utc)
+    index = PredictiveAssociativeIndex(dim=2)
+    index.append("chat", [1, 0], id="a", timestamp=noon)
+    for session in ("chat", "another"):
+        with pytest.raises(InvalidInput, match=r"timestamps that are numbers.*dates.*fromtimestamp"):
+            index.append(session, [0, 1], id="b", timestamp=2e9)
+    assert (len(index), len(index.trajectories())) == (1, 1)
+    index.append("chat", [0, 1], id="b")  # without a time
+    numbers = PredictiveAssociativeIndex(dim=2)
+    numbers.append("walk", [1, 0], id="a", timestamp=3)
+    with pytest.raises(InvalidInput, match=r"dates.*numbers"):
+        numbers.append("walk", [0, 1], id="b", timestamp=noon)
+    assert len(numbers) == 1

@@ -178,7 +178,8 @@ def test_the_date_of_a_step_that_is_appended_is_that_of_its_memory(anywhere):
     index.append("s", VECTORS[1], text="and today?", id="b")
     index.add(VECTORS[2:3], ["c"])
     index.append("s", id="c", timestamp=date(2023, 8, 1))
-    index.append("t", VECTORS[3], id="d", timestamp=5.0)  # a plain number is no time of a memory
+    with pytest.raises(InvalidInput, match="numbers"):
+        index.append("t", VECTORS[3], id="d", timestamp=5.0)
     assert index.recall(when=("1970", None)).ids == ["c", "a"]
     (named,) = index.recall(when="July 2023", explain=True)[0].times
     assert named.start == datetime(2023, 7, 10, 14, tzinfo=UTC)

@@ -84,7 +84,7 @@ class Memories(IndexBase):
             id: of the memory; an existing one is replaced and linked as the new step. A new uuid4 if None.
             metadata: a dict that JSON can hold.
             timestamp: the time of the step: a datetime, a date, or a number in your own unit, as in ``Trajectory``. A
-                date is also the time of the memory.
+                date is also the time of the memory. A number is refused if the times of memories are dates.
 
         Returns:
             The id of the memory.

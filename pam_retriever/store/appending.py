@@ -9,7 +9,7 @@ import numpy as np
 from pam_retriever.errors import InvalidInput, UnknownId
 from pam_retriever.store.database import Database, TrajectoryEnd
 from pam_retriever.store.storing import NewMemories
-from pam_retriever.store.times import NewTimes, as_datetime
+from pam_retriever.store.times import NewTimes, as_datetime, other_kind
 from pam_retriever.types import Int64
 
 
@@ -37,9 +37,10 @@ class NewStep:
         """Returns the end of the trajectory; None if this is its first step.
 
         Raises:
-            InvalidInput: the step is earlier than the previous step.
+            InvalidInput: the step is earlier than the previous step, or its time is a number and others are dates.
         """
         end = database.trajectories.end(self.session)
+        self._check_kind(database, end)
         if end is not None and None not in (end.timestamp, self.timestamp) and self.timestamp < end.timestamp:  # type: ignore[operator]
             step, latest = _shown(self.timestamp, self.times.kind), _shown(end.timestamp, database.times.kind())
             raise InvalidInput(
@@ -48,6 +49,15 @@ class NewStep:
                 "Append in the order of time, or store the whole trajectory with observe().",
             )
         return end
+
+    def _check_kind(self, database: Database, end: TrajectoryEnd | None) -> None:
+        """Refuses a number where other times are dates, and the reverse. A number is no time of a memory."""
+        if self.timestamp is None:
+            return
+        database.times.check(self.times.kind or "numbers")
+        numbered = end is not None and end.timestamp is not None and database.times.kind() is None
+        if numbered and self.times.kind == "dates":
+            raise other_kind("dates", "numbers")
 
     def find(self, database: Database) -> Int64:
         """Inside a transaction: returns the row (1,) of the stored memory, which gets the time of the step.

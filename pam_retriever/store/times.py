@@ -178,13 +178,9 @@ class SQLiteTimes:
         Raises:
             InvalidInput: the index has times of the other kind.
         """
-        kind = self.kind() if new is not None else None
-        if kind not in (None, new):
-            raise InvalidInput(
-                f"Got timestamps that are {new}, for an index whose timestamps are {kind}.",
-                f"{kind}",
-                "Convert them: a date counts in seconds since 1970.",
-            )
+        kind = None if new is None else self.kind()
+        if new is not None and kind is not None and kind != new:
+            raise other_kind(new, kind)
 
     # ---- writing, inside a transaction
 
@@ -241,6 +237,16 @@ class SQLiteTimes:
         self.check(new)
         if new is not None and self.kind() is None:
             self._settings.set(KIND, new)
+
+
+def other_kind(new: Kind, kind: Kind) -> InvalidInput:
+    """Returns the error for new times that are not of the ``kind`` of the stored ones."""
+    call = "datetime.fromtimestamp(seconds, timezone.utc)" if kind == "dates" else "time.timestamp()"
+    return InvalidInput(
+        f"Got timestamps that are {new}, for an index whose timestamps are {kind}.",
+        f"{kind}",
+        f"Convert them: a date counts in seconds since 1970. Use {call}.",
+    )
 
 
 def as_datetime(time: float, zone: timezone = timezone.utc) -> datetime:
