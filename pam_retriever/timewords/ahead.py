@@ -15,9 +15,17 @@ _PLANS = (
     "|ending|beginning|speaking|competing|racing|switching"
 )
 _DAYS = "mon|tues|wednes|thurs|fri|satur|sun"
-# "The flight leaves Monday", "the show runs from 10 March"; "the party is on Friday", unlike "the photo is from Friday"
+# "The flight leaves Monday", "the twins start school in June"; "the party is on Friday", not "the photo is from Friday"
+_VERBS = (
+    "leave|depart|arrive|start|begin|open|close|end|run|land|air|premiere|resume|expire|move|return|graduate|retire"
+    "|sign"
+)
+_THINGS = "the|our|my|his|her|their"
 _TIMETABLE = (
-    "leaves?|departs?|arrives?|starts?|begins?|opens?|closes?|ends?|runs|lands?|airs|premieres|kicks off|takes place"
+    rf"(?:(?<!\bthe )(?<!\bfall )\b(?:(?:{_VERBS}|kick|turn)s|flies|finishes|takes place|goes (?:back|on)"
+    rf"|comes (?:back|home|to)|gets (?:{_THINGS}|married|back))"
+    r"|\b(?:I|we|they|you|[^\W\d]+s|and \w+)(?: (?:all|both|also|then))?"
+    rf" (?:{_VERBS}|fly|finish|head|go (?:back|on|to)|come (?:back|home|to)|get (?:{_THINGS}|married|back)))\b"
 )
 _MEETINGS = (
     "appointment|meeting|interview|exam|test|flight|party|wedding|game|match|concert|show|deadline|presentation|recital"
@@ -25,21 +33,24 @@ _MEETINGS = (
 )
 _PLANNED = {
     "en": rf"(?:\b(?:am|is|are)|['’](?:m|s|re))(?: (?:not|also|all|both|finally|only|just))? (?:{_PLANS}|off to)\b"
-    rf"|(?<!\bthe )(?<!\bfall )\b(?:(?:{_TIMETABLE}) (?:(?:on|from|in|at)\b|(?:{_DAYS})day\b)"
-    rf"|(?:is|are) (?:(?:on|in|at)\b|(?:{_DAYS})day\b)|turns \w+ (?:on|in|this)\b)|['’]s on\b"
+    rf"|{_TIMETABLE}(?: [\w'’]+){{0,5}}? (?:(?:on|from|in|at|this|next)\b|(?:{_DAYS})day\b)"
+    rf"|\b(?:is|are) (?:(?:on|in|at)\b|(?:{_DAYS})day\b)|['’]s on\b"
     r"|\b(?:we|I|they) (?:fly|leave|move|depart|head|start)\b"
     r"|\blet['’]s\b|\bsee you\b|\bdon['’]t forget\b|\bremember to\b|\bhop(?:e|ing) to\b|\bwants? to\b"
     r"|\b(?:should|might)\b(?! have|['’])|\b(?:can|could|would) you\b|\bcan['’]t (?:come|make)\b"
     rf"|(?:\bha(?:ve|s)|['’]ve got) (?:\w+ ){{0,4}}(?:{_MEETINGS})\b",
-    "de": r"\b(?:(?:fahr|flieg|zieh|reis|heirat|treff|komm)en?|fährt|fliegt|zieht|trifft|kommt|beginnt|startet)\b",
-    "fr": r"\b(?:part(?:ons|ent|)|pars|arriv(?:e|ons|ent)|déménag(?:e|eons|ent)|commence(?:nt)?|se marient?)\b",
-    "es": r"\b(?:nos vemos|salimos|salgo|viajo|viajamos|volamos|empiez[oa]n?|me mudo|nos mudamos|se casan?)\b",
+    "de": r"\b(?:(?:fahr|flieg|zieh|reis|heirat|treff|komm|start|end|fang)en?|fährt|fliegt|zieht|trifft|kommt"
+    r"|beginn(?:t|en)|startet|endet|fängt|öffnet|schließt|heiratet)\b",
+    "fr": r"\b(?:part(?:ons|ent|)|pars|arriv(?:e|ons|ent)|déménag(?:e|eons|ent)|se marient?"
+    r"|(?:commence|entre|rentre|termine|ouvre|expire)(?:nt)?|repren(?:d|ds|nent|ons)|fini(?:t|ssent)|revien(?:t|s|nent))\b",
+    "es": r"\b(?:nos vemos|salimos|salgo|viajo|viajamos|volamos|(?:empiez|comienz|termin|cierr|lleg)[oa]n?"
+    r"|(?:abr|vuelv|sal|venc)en?|me mudo|nos mudamos|se casan?)\b",
 }
 # what was ("since", "these days"), or what comes again and again, is no plan
 _NO_PLAN = {
-    "en": r"\b(?:since|every|each|usually|always|often|lately|these days|so far|ago|was|were|had|did|been|went|came"
-    r"|(?<!['’]ve )got|made|saw|met|said|told|took|found|bought|gave|left|felt|began|ran|won|lost|wrote|sent|kept|knew"
-    r"|grew|(?!excited|thrilled|need|indeed|speed|tired|scared|interested|married|invited|supposed|scheduled)"
+    "en": r"\b(?:since|every|each|annual(?:ly)?|usually|always|often|lately|these days|so far|ago|was|were|had|did|been"
+    r"|went|came|(?<!['’]ve )got|made|saw|met|said|told|took|found|bought|gave|left|felt|began|ran|won|lost|wrote|sent"
+    r"|kept|knew|grew|(?!excited|thrilled|need|indeed|speed|tired|scared|interested|married|invited|supposed|scheduled)"
     r"[a-z]{2,}[^\We]ed)\b",
     "de": r"\b(?:seit|jeden|jede|immer|oft|habe|hat|haben|bin|bist|sind|ist|war|waren|vor)\b",
     "fr": r"\b(?:depuis|chaque|tous|toujours|souvent|ai|as|a|avons|avez|ont|suis|est|sommes|sont|était|étaient)\b",

@@ -111,6 +111,8 @@ def ahead(match: Match) -> Atom | None:
     """Reads "in three days" if the text looks ahead, and "three days from now"."""
     if not match.has("F") and not match.context.future:
         return None
+    if match.has("i") and match.token("i").text.lower() in ("over", "during", "throughout"):
+        return None  # "takes place over eight days"
     return _distant(match, 1)
 
 

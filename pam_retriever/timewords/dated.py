@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 
 from pam_retriever.timewords import dates
 from pam_retriever.timewords.feasts import HOLIDAYS
-from pam_retriever.timewords.lexicon import NAMES, Token
+from pam_retriever.timewords.lexicon import NAMES, listed
 from pam_retriever.timewords.match import Atom, Match, counted, daily, day_in, in_year, leads, timed, year_of
+from pam_retriever.timewords.names import NOUNS_IN_S, is_attribute, is_name, is_person
 from pam_retriever.timewords.periods import (
     Span,
     moved,
@@ -57,39 +58,17 @@ def month(match: Match) -> Atom | None:
         return None  # "31 February": an invalid day
     following = match.next()
     beside = "".join(token.code for token in (previous, following) if token is not None)
-    if (beside == "tZ" and named.text.lower() in NAMES) or (year is None and _is_name(match, named, beside)):
+    if (beside == "tZ" and named.text.lower() in NAMES) or (year is None and is_name(match, named, beside)):
         return None  # "the April O'Neil costume"
     if year is None:
-        if previous is not None and previous.code == "r" and named.text.lower() in NAMES and not match.context.future:
-            return None  # "for June" may mean a person
+        if is_person(match, named):
+            return None
         if named.weak and not (match.has("i") or (previous is not None and previous.code in "ivsBq")):
             return None
     elif named.weak and not named.text[0].isupper() and match.has("U") and match.first == 0:
         return None
     of = lambda y: unit_at("month", datetime(y, number, 1))  # noqa: E731
     return in_year(match, of, "month", weak=match.context.language != "zh")
-
-
-_FAMILY = frozenset(["sister", "sisters", "brother", "brothers", "twins", "siblings", "family"])
-_ARTICLES = frozenset(["ein", "eine", "einen", "einem", "einer"])
-
-
-def _is_name(match: Match, named: Token, beside: str) -> bool:
-    """Whether a month is a name: "the March sisters", "daughter of June Carter", "Julio Iglesias", "einen Mai Tai"."""
-    following, language = match.next(), match.context.language
-    if following is None or not named.text[0].isupper():
-        return False
-    if following.text.lower() in _FAMILY:
-        return language == "en"
-    if language in ("fr", "es"):  # months have no capital there, and names have
-        behind = match.next(2)
-        return following.code == "Z" or (following.code == "&" and behind is not None and behind.code == "Z")
-    before = match.tokens[match.first - 1] if match.first else None
-    if following.code not in "Zx" or not following.text[0].isupper() or before is None:
-        return False
-    if language == "de":
-        return before.text.lower() in _ARTICLES
-    return beside[0] in "orq" and named.text.lower() in NAMES
 
 
 def counted_month(match: Match) -> Atom | None:
@@ -99,34 +78,7 @@ def counted_month(match: Match) -> Atom | None:
     return counted(match, lambda y: unit_at("month", datetime(y, match.number("M"), 1)), "month")
 
 
-_NOUNS_IN_S = frozenset(
-    ["was", "is", "has", "does", "this", "as", "us", "its", "his", "plus", "thus", "yes", "whereas"]
-)
-
-
-_MEASURES = frozenset(
-    [
-        "km",
-        "m",
-        "kg",
-        "g",
-        "mg",
-        "hz",
-        "mhz",
-        "rpm",
-        "mm",
-        "cm",
-        "percent",
-        "people",
-        "euro",
-        "euros",
-        "dollar",
-        "dollars",
-        "pounds",
-        "metres",
-        "meters",
-    ]
-)
+_MEASURES = listed("km m kg g mg hz mhz rpm mm cm percent people euro euros dollar dollars pounds metres meters")
 
 
 def year(match: Match) -> Atom | None:
@@ -135,7 +87,7 @@ def year(match: Match) -> Atom | None:
     following = match.next()
     if following is not None and following.code == "x":
         noun = following.text.lower()
-        if noun in _MEASURES or (noun.endswith("s") and noun not in _NOUNS_IN_S):
+        if noun in _MEASURES or (noun.endswith("s") and noun not in NOUNS_IN_S):
             return None
     if following is not None and (
         (following.code in "NYU#" and following.text != "-") or (following.code == "Z" and match.has("t"))
@@ -222,6 +174,8 @@ def season(match: Match) -> Atom | None:
     previous = match.tokens[match.first - 1] if match.first else None
     if previous is not None and previous.code == "q" and not match.has("t"):
         return None  # "inspired by autumn"
+    if year_of(match) is None and is_attribute(match):
+        return None
     doubtful = number == 0 or match.token("S").text.lower() == "fall"
     if year_of(match) is None:
         named = match.token("S").text  # "in spring", unlike "in Spring"
@@ -259,7 +213,7 @@ def holiday(match: Match) -> Atom | None:
     def of(year: int) -> Span | None:
         return timed(match, HOLIDAYS[name](year), "day")[0]
 
-    if leads(match):
+    if leads(match) or (year_of(match) is None and is_attribute(match)):
         return None
     if any(match.has(code) for code in "LXT") and not match.has("U"):
         return counted(match, of, kind)

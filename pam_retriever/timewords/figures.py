@@ -20,7 +20,7 @@ FIGURES = (  # these begin with a figure or with its apostrophe
     r"|(?P<month_day>(?<![\w./])\d{1,2}/\d{1,2}(?![\w/.%]| of\b| de\b))"
     r"|(?P<years>(?<![\w./])(?:19|20)\d\d/(?:\d\d|(?:19|20)\d\d)(?![\w/.]))"
     r"|(?P<clock>(?<![\w.:])(?:\d{1,2}:\d\d(?::\d\d)?(?: ?(?:[ap]\.?m\b\.?|Uhr\b))?"
-    r"|\d{1,2} ?[ap]\.?m\b\.?|\d{1,2}h\d\d|\d{1,2} Uhr|\d{1,2} o['’]clock)(?![\w:])"
+    r"|\d{1,2} ?[ap]\.?m\b\.?|\d{1,2}h\d\d|\d{1,2}(?: Uhr|-Uhr(?=-))|\d{1,2} o['’]clock)(?![\w:])"
     rf"|(?:{_AFTER})\d\d? ?h(?:eures?)?(?: ?\d\d)?\b)"
     r"|(?P<decade>(?<!\w)(?:(?:1[0-9]|20)\d0s|['’]\d0s|(?<![\w'’])[2-9]0s)(?!\w)"
     r"|(?<!\w)(?:19|20)?[2-9]0er(?:n\b|[- ]Jahren?\b))"
@@ -55,7 +55,7 @@ def _clock(text: str) -> str:
         return f"{SPANISH_HOURS.index(text.split()[-1]) + 1}h"  # "a las tres"
     if (french := re.fullmatch(r"(\d+) ?h(?:eures?)?(?: ?(\d\d))?", text)) is not None:
         return f"{french[1]}:{french[2]}" if french[2] else f"{french[1]}h"
-    if text.startswith("a la"):
+    if text.startswith(("a la", "de la")):
         return f"{re.sub(r'[^0-9]', '', text)}h"  # "a las 8"
     parts = text.replace("’", "'").removeprefix("a ").split()
     hour = parts[-2] if parts[-1] == "o'clock" else parts[-1]
@@ -63,7 +63,7 @@ def _clock(text: str) -> str:
     if parts[-1] == "o'clock":
         return f"{figure}h"
     if len(parts) < 3:
-        return text
+        return text.replace("-", " ")
     minutes = {"half": 30, "quarter": 15, "ten": 10, "twenty": 20}[parts[0]]
     return f"{figure}:{minutes}" if parts[1] == "past" else f"{(figure - 1) or 12}:{60 - minutes}"
 

@@ -59,7 +59,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (r"(?:[hnir]t?)?U", "U", counted.plain_weekend),
         (r"[Nt]UA(?:nW|[WR])|[Nt]Uf[WR]|RB[Nt]U", "U", counted.units_from_day),
         (r"[Nw]o?dA|ANd", "d", counted.days_ago),
-        (r"c(?:[LX]U|[Nt]UA|iY)|[LX]U[hgiuo]?t?c|U[LX][hiu]?t?c", "c", counted.this_day_then),
+        (r"c,?(?:[LX]U|t?U[LX]|[Nt]UA|iY)|(?:[LX]U|t?U[LX])[hgiuo]?t?c", "c", counted.this_day_then),
         (r"tU&tUA|N&tUUA|A[Nt]U&U|NUUA", "U", counted.half_more_ago),
         (r"[LX]Uo?R", "R", counted.this_day_then),
         (rf"N{_TO}?NUA|AN{_TO}NU|BN{_TO}NU", "U", counted.between_ago),

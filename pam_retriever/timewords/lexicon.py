@@ -23,6 +23,11 @@ class Token(NamedTuple):
     weak: bool = False  # in this spelling it may be a common word ("may", "march", "sun")
 
 
+def listed(words: str) -> frozenset[str]:
+    """Returns the words of a text."""
+    return frozenset(words.split())
+
+
 # words that distinguish the languages
 _TELLING = {
     "en": "the what who did were is in on and of to i we you she he it they where which when how for with my",
@@ -31,7 +36,8 @@ _TELLING = {
     " avant après quart environ peu",
     "es": "el la los qué quién que y en del por para con no una un fue pasó hace está cuándo es su yo lo antes después",
 }
-TELLING = {language: frozenset(words.split()) for language, words in _TELLING.items()}
+TELLING = {language: listed(words) for language, words in _TELLING.items()}
+LETTERS = {"de": frozenset("äöüß"), "fr": frozenset("àâçèéêîôùûœ"), "es": frozenset("áéíñóú¿¡")}
 # words that show that a sentence is about the future
 FUTURE = {
     "en": r"\b(will|won't|shall|gonna|going to|plan(?:s|ned|ning)?|upcoming|looking forward|can't wait|due|about to)\b"
@@ -53,31 +59,9 @@ PERFECT = {
     "zh": "了",
 }
 # words that are also common words: a month or weekday only with a capital, or in a text without capitals
-HOMONYMS = frozenset(
-    [
-        "may",
-        "march",
-        "mar",
-        "jan",
-        "jun",
-        "sep",
-        "dec",
-        "oct",
-        "nov",
-        "sun",
-        "sat",
-        "wed",
-        "mon",
-        "april",
-        "june",
-        "august",
-        "fri",
-        "thu",
-        "tue",
-    ]
-)
+HOMONYMS = listed("may march mar jan jun sep dec oct nov sun sat wed mon april june august fri thu tue")
 # given names that are also months: "for June" and "after May" are times only with a year or a day
-NAMES = frozenset(["may", "april", "june", "august", "jan"])
+NAMES = listed("may april june august jan")
 
 
 # words that have another meaning after (True), or not after (False), a token with one of these codes

@@ -23,6 +23,7 @@ class Context:
     future: bool
     past: bool = False  # whether it is a question about what was
     planned: bool = False  # what was planned for a day of the year: the nearest such day
+    said: bool = False  # whether it is a text, not a question
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ def timed(match: Match, span: Span | None, kind: str) -> tuple[Span | None, str]
 
 
 HOURS = re.compile(r"(?:b[gh]?t?[NC]&|fh?t?[NC]u|Cu)t?[NC]|NuC")  # "between 9 and 11", "from 2 to 4 pm"
-_AFTERNOON = re.compile(r"[1-6](?:[:h].*)?")  # of a time of day without am, pm or a zero
+_AFTERNOON = re.compile(r"[1-6](?:[:h][\d:]*)?")  # of a time of day without am, pm or a zero
 
 
 def _hour(match: Match, at: int, other: str) -> tuple[int, int, str] | None:

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from pam_retriever.timewords.chinese import chinese_tokens
 from pam_retriever.timewords.figures import DECADES, FIGURES, HOURS, SPANISH_HOURS, figure
-from pam_retriever.timewords.lexicon import DEPENDING, HOMONYMS, LANGUAGES, NAMES, TELLING, Entry, Token, words
+from pam_retriever.timewords.lexicon import DEPENDING, HOMONYMS, LANGUAGES, LETTERS, NAMES, TELLING, Entry, Token, words
 
 _SELDOM = (
     r"(?P<fiscal>\bFY ?['’]?(?:20)?\d\d\b)"
-    r"|(?P<spoken>\ba las? (?:\d{1,2}(?![\w:.,/]|\d)"
+    r"|(?P<spoken>\b(?:a las?|de las?(?= \d\d? del? )) (?:\d{1,2}(?![\w:.,/]|\d)"
     rf"|(?:{'|'.join(SPANISH_HOURS)})\b)"
     rf"|\b(?:a )?(?:(?:half|quarter|ten|twenty) past|quarter to) (?:{HOURS}|\d{{1,2}})\b|\b(?:{HOURS}) o['’]clock\b)"
     rf"|(?P<tens>\b(?:{'|'.join(f'{name}n?' for name in DECADES)})\b)"
@@ -107,6 +107,9 @@ def language_of(text: str) -> str:
     for word in set(_TELLING_WORD.findall(text[:400].lower())):
         for language, weight in weights.get(word, ()):
             counts[language] += weight
+    if not text.isascii():
+        for language, letters in LETTERS.items():
+            counts[language] += 0.5 * (not letters.isdisjoint(text[:400].lower()))
     best = max(counts.values())
     if counts["en"] == best or not best:
         return "en"
@@ -181,6 +184,8 @@ def _coded(
     if entry is None:
         return [Token("Z" if named else "x", 0, start, end, word)]
     (first, value), text, last = entry[0], text[start:end], end
+    if first == "U" and not plain and len(word) > 1 and word.isupper():
+        return [Token("Z", 0, start, end, word)]  # "HR", "MIN"
     if not english:
         return [Token(code, value, start, end, text) for code, value in entry]
     bare = _bare(word)

@@ -8,6 +8,7 @@ over it, the same for every language:
     L last  V past (up to now)  X next  T this  A ago  F from now  w few  v early, mid, late  e earlier, later
     t article  o of  i in  n on  h at  r for  b between  & and  f from  u to  s since  B before  a after  g around
     q until  j onwards  E every  z, y, p before, since, after (after the time, Chinese)
+    k now, as the end of a range
     d days or seasons ("two Tuesdays ago")  c a day of the calendar ("this time last year")  J two years ("2022/23")
     x word  Z word with a capital  , comma  . end of a clause  # text attached to figures or to other marks
 """
@@ -64,11 +65,12 @@ L1: last previous|V1: past|t1 V1: these_past these_last|X1: next coming upcoming
 A1: ago back earlier_than_now|F1: from_now from_today hence|w1: few several|w2: couple
 vearly: early|vmid: mid middle_of middle|vlate: late
 vbegin: beginning_of start_of beginning start|vend: end_of end
-eearlier: earlier|elater: later
+eearlier: earlier older sooner|elater: later newer|fopen: no_earlier_than not_before
+k: now right_now the_present present
 t1: the a an|o1: of|i1: in during throughout within over|n1: on|h1: at|r1: for|b1: between|&1: and or|f1: from
 u1: to through thru until till – — -|s1: since|a1: after later_than newer_than more_recent_than|g1: around about circa
-B1: before prior_to preceding leading_up_to earlier_than older_than|q1: by up_to no_later_than|j1: onward onwards
-y1: until_now till_now up_to_now|E1: every each|x: starting commencing ending
+B1: before prior_to preceding leading_up_to earlier_than older_than|q1: by up_to no_later_than up_until
+j1: onward onwards|y1: to_date|E1: every each|x: starting commencing ending
 """
 _GERMAN = """
 M1: januar jan jänner|M2: februar feb|M3: märz mär|M4: april apr|M5: mai|M6: juni|M7: juli|M8: august aug
@@ -81,7 +83,8 @@ N30 Uminute: halben_stunde halbe_stunde|N15 Uminute: viertelstunde|N45 Uminute: 
 N90 Uminute: anderthalb_stunden eineinhalb_stunden|N10 Uday: anderthalb_wochen eineinhalb_wochen
 N45 Uday: anderthalb_monaten eineinhalb_monaten
 B1: vor_etwa vor_ungefähr vor_rund vor_gut vor_knapp vor_circa vor_ca vor_fast vor_über vor_mehr_als vor_weniger_als
-c3: um_diese_zeit zu_dieser_zeit zur_selben_zeit zur_gleichen_zeit|y1: bis_jetzt
+c3: diese_zeit dieser_zeit selben_zeit gleichen_zeit dieselbe_zeit gleiche_zeit
+k: jetzt|eearlier: früher|elater: später danach
 i1 Hthe_holidays: zwischen_den_jahren|Hthe_holidays: jahreswechsel
 Hchristmas_days: weihnachtstage weihnachtstagen weihnachtsfeiertage weihnachtsfeiertagen
 Hchristmas: ersten_weihnachtstag ersten_weihnachtsfeiertag|Hboxing_day: zweiten_weihnachtstag zweiten_weihnachtsfeiertag
@@ -113,7 +116,7 @@ T1: diese diesen dieser dieses diesem im_laufe_der im_laufe_des im_laufe_dieser 
 w1: einige einigen wenigen|w2: paar|vmid: mitte|vbegin: anfang|vend: ende
 t1: der die das den dem ein eine einen einem einer eines|o1: des|i1: im in während|n1: am|h1: an zu zum zur|r1: für über
 b1: zwischen
-&1: und oder|f1: von vom ab|u1: bis – — -|s1: seit|B1: vor älter_als|a1: nach neuer_als|g1: um gegen
+&1: und oder|f1: von vom|fopen: ab|u1: bis – — -|s1: seit|B1: vor älter_als|a1: nach neuer_als|g1: um gegen
 E1: jeden jede jedes jeder
 """
 _FRENCH = """
@@ -139,8 +142,8 @@ Hepiphany: épiphanie fête_des_rois|Hnew_year's_eve: saint-sylvestre réveillon
 Hshrove_tuesday: mardi_gras|Hmother's_day_in_France: fête_des_mères|Hfather's_day: fête_des_pères
 Hmay_1: fête_du_travail|Hthe_holidays: vacances_de_noël|Hchristmas_eve: veille_de_noël
 Uday a1: lendemain_de lendemain_du|Uday B1: veille_de veille_du|N2 Uday B1: avant-veille_de avant-veille_du
-Hrentrée: rentrée|w1 Uday A1: autre_jour autre_soir autre_nuit|y1: jusqu'à_maintenant jusqu'à_présent
-c3: même_époque même_période cette_époque
+Hrentrée: rentrée|w1 Uday A1: autre_jour autre_soir autre_nuit|k: maintenant présent
+c3: même_époque même_période même_date cette_époque cette_période pareille_époque|eearlier: plus_tôt|elater: plus_tard
 R-1: hier|R0: aujourd'hui aujourd’hui|R1: demain|R-2: avant-hier|R2: après-demain
 Pmorning: matin|Pafternoon: après-midi|Pevening: soir|Pnight: nuit
 L1: dernier dernière derniers dernières passé passée d'_avant précédent précédente
@@ -163,8 +166,9 @@ N6 Umonth: medio_año
 A1: hace_más_o_menos hace_casi hace_aproximadamente hace_poco_más_de hace_más_de hace_como hace_cerca_de hace_menos_de
 eearlier T1 Uyear: lo_que_va_de_año lo_que_va_del_año|eearlier T1 Umonth: lo_que_va_de_mes lo_que_va_del_mes
 K1990: años_noventa en_los_noventa|K1980: años_ochenta en_los_ochenta|K1970: años_setenta en_los_setenta
-w1 Uday A1: el_otro_día la_otra_noche la_otra_tarde|Uday B1: víspera_de|c3: por_estas_fechas estas_fechas esta_época
-y1: hasta_ahora|w2: par
+w1 Uday A1: el_otro_día la_otra_noche la_otra_tarde|Uday B1: víspera_de
+c3: por_estas_fechas estas_fechas esta_época misma_época mismas_fechas estas_alturas
+k: ahora|w2: par|j1: en_adelante|eearlier: anteriores antes|elater: posteriores después más_tarde
 N1: un una uno|N2: dos|N3: tres|N4: cuatro|N5: cinco|N6: seis|N7: siete|N8: ocho|N9: nueve|N10: diez
 N11: once|N12: doce|N15: quince|N20: veinte|N30: treinta
 O1: primer primera primero|O2: segundo segunda|O3: tercer tercera|O4: cuarto cuarta
@@ -200,7 +204,7 @@ L1 Uquarter: 上季度 上个季度|T1 Uquarter: 本季度 这个季度
 N6 Umonth: 半年|N30 Uminute: 半小时 半个小时 半个钟头|N15 Uday: 半个月|N15 Uminute: 一刻钟|N90 Uminute: 一个半小时
 N45 Uday: 一个半月|Umonth: 个多月|Uweek: 个多星期|Uhour: 个多小时|Uyear: 年多
 V1 w1 Uday: 这几天 这些天 近几天 近日|V1 N2 Uday: 这两天
-L2 Uweekend: 上上周末 上上个周末|y1: 至今 到现在 到目前|j1: 起 开始|O-1: 最后|c3: 同期 这个时候 这时候 此时
+L2 Uweekend: 上上周末 上上个周末|y1: 至今|k: 现在 目前 如今|j1: 起 开始|O-1: 最后|c3: 同期 这个时候 这时候 此时
 T1 Uyear vmid: 年中|T1 Umonth vmid: 月中|Uhalf: 半|Pdawn: 凌晨|L2 Uyear: 前年|L1 Uyear: 去年|T1 Uyear: 今年
 X1 Uyear: 明年
 L1 Uweekend: 上周末 上个周末|T1 Uweekend: 本周末 这周末 这个周末|X1 Uweekend: 下周末 下个周末
@@ -222,6 +226,7 @@ Hmid-autumn: 中秋节 中秋
 Hvalentine: 情人节|Hwomen's_day: 妇女节|Hmother's_day: 母亲节|Hfather's_day: 父亲节
 Hchildren's_day: 儿童节
 Hteachers'_day: 教师节|Hhalloween: 万圣节|Hnovember_11: 双十一 双11|Hthanksgiving: 感恩节|Hchristmas_eve: 平安夜
-A1: 前 之前 以前|y1: 以来|p1: 之后 以后|F1: 后|u1: 到 至 - – —|&1: 和 与|f1: 从|s1: 自 自从|i1: 在|E1: 每 每个|o1: 的
+A1: 前 之前 以前|y1: 以来|p1: 之后 以后|F1: 后|u1: 到 至 - – —|&1: 和 与 及 或 或者
+f1: 从|s1: 自 自从|i1: 在|E1: 每 每个|o1: 的
 """
 SOURCES = {"en": _ENGLISH, "de": _GERMAN, "fr": _FRENCH, "es": _SPANISH, "zh": _CHINESE}

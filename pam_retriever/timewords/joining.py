@@ -1,0 +1,236 @@
+"""Joins the times of a sentence to ranges, and applies "since", "before", "after", "until" and "or later"."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from itertools import pairwise
+from typing import NamedTuple
+
+from pam_retriever.timewords.beside import at_clock, shifted
+from pam_retriever.timewords.lexicon import Token, listed
+from pam_retriever.timewords.match import Atom, Context
+from pam_retriever.timewords.periods import DAY, Span, midnight
+from pam_retriever.timewords.titles import is_title
+
+FAR_PAST, FAR_FUTURE = datetime.min, datetime.max  # of a span with an open end
+_GOVERNORS = frozenset("inrhsBabfguqvo")
+_NEAR_YEARS = 20  # from now; "for 2000" is a price
+_BOOKED = listed(
+    "booked booking reserve reserved reservation schedule scheduled ticket tickets goal goals target targets"
+    " budget gebucht reserviert karten ziele réservé réservation billets objectifs reservé reserva reservamos entradas"
+    " billetes metas presupuesto"
+)
+_WHO = listed("i you he she we they to")
+_OR_BEYOND = re.compile(r"&(?:[ejpA](?=[.,ox]|$)|[aB](?=[.,]|$))")
+_AND = ("and", "und", "et", "y")
+_SINCE = re.compile(r"s[xZtuo]{1,8}[inh]t?$")  # "since I moved to Leeds in" 2021
+
+
+class Time(NamedTuple):
+    """A time in the tokens ``first`` to ``last``: its local span, and its kind (``Period.kind``)."""
+
+    first: int
+    last: int
+    span: Span
+    kind: str
+
+
+class Joiner:
+    """Joins times to ranges, and applies "since", "before" and "after"."""
+
+    def __init__(self, tokens: list[Token], context: Context) -> None:
+        self.codes = "".join(token.code for token in tokens)
+        self.tokens, self.context = tokens, context
+
+    def between(self, left: Atom, right: Atom) -> str:
+        return self.codes[left.last + 1 : right.first]
+
+    def before(self, atom: Atom) -> str:
+        """Returns the codes of up to three preceding tokens, without articles."""
+        front = self.codes[max(0, atom.first - 3) : atom.first].replace("t", "")
+        return front[:-1] if front.endswith("uh") else front  # "bis zum 10."
+
+    def resolve(self, atom: Atom, anchor: datetime | None = None, future: bool | None = None) -> Span | None:
+        try:
+            if anchor is None and future is None and not atom.fixed and self.is_booked(atom):
+                return self.nearest(atom)
+            return atom.resolve(anchor or self.context.now, self.context.future if future is None else future)
+        except (ValueError, OverflowError):  # outside the years 1 to 9999
+            return None
+
+    def is_booked(self, atom: Atom) -> bool:
+        """Whether a time is the one that something was booked for: "which flights did I book for June"."""
+        if self.before(atom)[-1:] != "r":
+            return False
+        words = [token.text.lower() for token in self.tokens]
+        verb = any(word == "book" and before in _WHO for before, word in pairwise(words))  # unlike "the book for March"
+        return verb or not _BOOKED.isdisjoint(words)
+
+    def nearest(self, atom: Atom) -> Span | None:
+        """Returns the occurrence that is nearest to now; in a text, which tells of what comes, the next."""
+        now = self.context.now
+        last, following = (atom.resolve(now, future) for future in (False, True))
+        if last is None or following is None or self.context.said:
+            return following or last
+        return min(last, following, key=lambda span: abs(span[0] - now))
+
+    def is_range(self, left: Atom, right: Atom) -> bool:
+        link, front = self.between(left, right), self.before(left)
+        if left.kind == right.kind == "year" and left.weak and right.weak and left.first and "#" not in link:
+            dash = not self.tokens[left.last + 1].text.isalpha()
+            governors = "fbiso" if self.context.language in ("fr", "es") else "fbis"  # "de 2018 a 2020"
+            if not dash and front[-1:] not in governors:
+                return False  # "add 1000 to 2000"
+        if re.fullmatch(r"#?ut?[hni]?t?", link):
+            return True
+        return bool(re.fullmatch(r"&[fi]?t?", link)) and front.endswith("b")
+
+    def range(self, left: Atom, right: Atom) -> Span | None:
+        """Joins two times to a range. A start without a year is the last one before the end."""
+        end = self.resolve(right)
+        if end is None:
+            return None
+        start = self.resolve(left, end[0], False) if not left.fixed else self.resolve(left)
+        if start is None or start[0] >= end[1]:
+            return None
+        return start[0], end[1]
+
+    def list_item(self, left: Atom, right: Atom) -> Span | None:
+        """Gives the left part of "March and May 2023" the year of the right part."""
+        end = self.resolve(right)
+        if not left.fixed and right.fixed and left.kind == right.kind and end is not None:
+            return self.resolve(left, end[0], False)
+        return self.resolve(left)
+
+    def link(self, atom: Atom) -> str:
+        """Returns the word after a time."""
+        return self.tokens[atom.last + 1].text.lower()
+
+    def until_now(self, atom: Atom, front: str) -> int:
+        """Returns how many tokens after a time make it last until now: "March to now", "between March and now"."""
+        found = re.compile("y|[uq]{1,2}t?k" + ("|&t?k" if front == "b" else "")).match(self.codes, atom.last + 1)
+        return 0 if found is None else len(found[0])
+
+    def is_for_year(self, atom: Atom, front: str) -> bool:
+        """Whether a year after "for" is one: "goals for 2024", unlike "sold for 2000", "for 2022 Leute"."""
+        following = self.codes[atom.last + 1 : atom.last + 2]
+        near = abs(int(self.tokens[atom.last].value) - self.context.now.year) <= _NEAR_YEARS
+        return front == "r" and (self.context.future or (near and following != "Z"))
+
+    def governed(self, atom: Atom) -> bool:
+        """Whether a preposition precedes the time, or nothing else is in the text."""
+        if atom.first == 0:
+            return (atom.fixed and atom.kind != "year") or self.until_now(atom, "") > 0
+        front = self.codes[: atom.first].rstrip("t")
+        if front.endswith("u") and not self.tokens[len(front) - 1].text.isalpha():
+            return False  # a dash
+        if atom.kind == "year" and front.endswith("u") and self.tokens[len(front) - 1].text.lower() in ("to", "à", "a"):
+            return False  # "add 1000 to 2000"
+        return (
+            bool(front)
+            and front[-1] in _GOVERNORS
+            and not (atom.kind == "year" and front[-1] in "onhrv" and not self.is_for_year(atom, front[-1]))
+        )
+
+
+def joined(tokens: list[Token], found: list[Atom], context: Context) -> list[Time]:
+    """Returns the times that the atoms of a sentence mean together, in order."""
+    joiner = Joiner(tokens, context)
+    times: list[Time] = []
+    found = [atom for atom in found if not is_title(tokens, atom.first, atom.last)]
+    ends, at, listed = _ends_of_lists(joiner, found), 0, False
+    while at < len(found):
+        atom = found[at]
+        following = found[at + 1] if at + 1 < len(found) else None
+        if following is not None and joiner.is_range(atom, following):
+            span = joiner.range(atom, following)
+            if span is not None:
+                times.append(Time(atom.first, following.last, span, "range"))
+                at += 2
+                listed = False
+                continue
+        beside = shifted(joiner, atom) or at_clock(joiner, atom)
+        if beside is not None:
+            first, span, kind = beside
+            while times and times[-1].last >= first:
+                times.pop()  # "Sunday" of "the Sunday before 10 September", "at 9:30" of "at the 9:30 call on Monday"
+            times.append(Time(first, atom.last, span, kind))
+        elif not atom.weak or _named_with_year(atom) or joiner.governed(atom) or listed or _gets_year(atom, ends[at]):
+            plain = joiner.resolve(atom) if (end := ends[at]) is None else joiner.list_item(atom, end)
+            if plain is not None:
+                times.append(_bounded(joiner, atom, plain))
+            listed = ends[at] is not None
+        at += 1
+    return times
+
+
+def _ends_of_lists(joiner: Joiner, found: list[Atom]) -> list[Atom | None]:
+    """Returns the last time of the list that each time begins or continues ("May, June and July"); None without one."""
+    ends: list[Atom | None] = [None] * len(found)
+    for at in range(len(found) - 2, -1, -1):
+        atom, following, link = found[at], found[at + 1], joiner.between(found[at], found[at + 1])
+        if re.fullmatch(r"&[inf]?t?", link):
+            ends[at] = ends[at + 1] or following
+        elif link == "," and atom.kind == following.kind:
+            ends[at] = ends[at + 1]
+    return ends
+
+
+def _gets_year(atom: Atom, end: Atom | None) -> bool:
+    """Whether a time is a time by the year of the last one of its list: "June" of "June and July 2022"."""
+    return end is not None and _named_with_year(end) and end.kind == atom.kind
+
+
+def _named_with_year(atom: Atom) -> bool:
+    """Whether it is a month, a season or a holiday with its year, which is a time without a preposition."""
+    return atom.fixed and atom.kind != "year"
+
+
+def _bounded(joiner: Joiner, atom: Atom, span: Span) -> Time:
+    """Applies "since", "before", "after", "until" or "around" to a span."""
+    front, behind = joiner.before(atom)[-1:], joiner.codes[atom.last + 1 : atom.last + 2]
+    first = atom.first - 1 if front else atom.first
+    while front and joiner.codes[first] in ("t" if front != "u" else "th"):
+        first -= 1
+    start, end = span
+    today = midnight(joiner.context.now) + DAY
+    if front in ("a", "B") and joiner.codes[first - 2 : first] == "n&":  # "on or after 1 March"
+        return Time(first - 2, atom.last, (start, FAR_FUTURE) if front == "a" else (FAR_PAST, end), "since")
+    beyond = _OR_BEYOND.match(joiner.codes, atom.last + 1)  # "1 March or later", unlike "1 March and later that day"
+    if beyond is not None and not (joiner.codes[beyond.end() :][:1] == "x" and joiner.link(atom) in _AND):
+        token = joiner.tokens[beyond.end() - 1]
+        earlier = token.code in "BA" or token.value == "earlier"
+        return Time(atom.first, beyond.end() - 1, (FAR_PAST, end) if earlier else (start, FAR_FUTURE), "since")
+    clause, now = _SINCE.search(joiner.codes, 0, atom.first), joiner.until_now(atom, front)
+    if now or front == "s" or clause is not None:
+        begin = atom.first if now else clause.start() if clause is not None else first
+        until = max(today, end) if start >= today else today
+        return Time(begin, atom.last + now, (start, until), "since")
+    return _on_one_side(joiner, atom, span, front, behind, first)
+
+
+def _on_one_side(joiner: Joiner, atom: Atom, span: Span, front: str, behind: str, first: int) -> Time:
+    """Applies "before", "after", "until" or "around"; ``front`` and ``behind`` are the codes beside the time."""
+    start, end = span
+    if behind and (behind == "p" or (behind in "AF" and joiner.context.language == "zh")):
+        behind = "p" if behind == "F" else behind
+        open_span = (end, FAR_FUTURE) if behind == "p" else (FAR_PAST, start)
+        if joiner.codes[atom.last] == "C":  # of that day: "昨天晚上十点以后"
+            open_span = (start, midnight(start) + DAY) if behind == "p" else (midnight(start), start)
+        return Time(atom.first, atom.last + 1, open_span, "after" if behind == "p" else "before")
+    if front == "f" and joiner.tokens[first].value == "open":
+        return Time(first, atom.last, (start, FAR_FUTURE), "after")
+    if (behind == "j" and joiner.context.language != "zh") or (
+        front == "f" and (behind == "j" or re.match(r"n(?:[.,]|$)", joiner.codes[atom.last + 1 :]))
+    ):
+        return Time(first, atom.last + 1, (start, FAR_FUTURE), "after")
+    if front == "B":
+        return Time(first, atom.last, (FAR_PAST, start), "before")
+    if front == "a":
+        return Time(first, atom.last, (end, FAR_FUTURE), "after")
+    if front == "q" or (front == "u" and joiner.tokens[first].text.lower() in ("until", "till", "bis", "hasta")):
+        return Time(first, atom.last, (FAR_PAST, end), "until")
+    if front == "g" and end - start == DAY:
+        return Time(first, atom.last, (start - 3 * DAY, end + 3 * DAY), "range")
+    return Time(atom.first, atom.last, span, atom.kind)

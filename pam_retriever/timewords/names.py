@@ -1,0 +1,68 @@
+"""Months, seasons and holidays that are no times: names ("a gift for June") and kinds of things ("winter boots")."""
+
+from __future__ import annotations
+
+from pam_retriever.timewords.lexicon import NAMES, Token, listed
+from pam_retriever.timewords.match import Match
+
+NOUNS_IN_S = listed("was is has does this as us its his plus thus yes whereas")
+_GIVEN = listed(  # "a cake for June", unlike "the budget for June"
+    "buy bought get got give gave make made bake baked cook cooked knit gift gifts present presents cake card flowers"
+    " dress surprise note message letter something anything everything it this that care look looking looked wait"
+    " waiting waited vote ask asked work works worked cover covered sorry happy love do did done here number address"
+)
+_MOVED = listed("moved postpone postponed pushed rescheduled delayed deferred shifted back forward up")
+_FAMILY = listed("sister sisters brother brothers twins siblings family")
+_ARTICLES = listed("ein eine einen einem einer")
+_REQUESTS = listed("recipe recipes ideas tips recette recettes idées receta recetas rezept rezepte ideen")
+_FREE = listed("vacances vacaciones saison temporada")
+
+
+def is_person(match: Match, named: Token) -> bool:
+    """Whether a month is somebody's name: "a gift for June", "write to May", "about Jan from accounting"."""
+    front = match.tokens[max(0, match.first - 2) : match.first]
+    following, language = match.next(), match.context.language
+    if named.text.lower() not in NAMES or language not in ("en", "de") or not front:
+        return False
+    if language == "de":
+        return following is not None and following.text == "aus"  # "Jan aus der Buchhaltung"
+    code, before = front[-1].code, front[0]
+    if code == "r":
+        return before.text.lower() in _GIVEN and not match.context.future
+    if code == "u" and front[-1].text.lower() == "to":  # unlike "April to June", "postponed to June"
+        return before.code not in "MWNOYDSHURLXPQ" and before.text.lower() not in _MOVED
+    behind = match.next(2)
+    from_where = following is not None and following.code in "fhi" and (behind is None or behind.code != "Y")
+    return code == "g" and from_where
+
+
+def is_name(match: Match, named: Token, beside: str) -> bool:
+    """Whether a month is a name: "the March sisters", "daughter of June Carter", "Julio Iglesias", "einen Mai Tai"."""
+    following, language = match.next(), match.context.language
+    if following is None or not named.text[0].isupper():
+        return False
+    if following.text.lower() in _FAMILY:
+        return language == "en"
+    if language in ("fr", "es"):  # months have no capital there, and names have
+        behind = match.next(2)
+        return following.code == "Z" or (following.code in "&o" and behind is not None and behind.code in "xZ")
+    before = match.tokens[match.first - 1] if match.first else None
+    if following.code not in "Zx" or not following.text[0].isupper() or before is None:
+        return False
+    if language == "de":
+        return before.text.lower() in _ARTICLES
+    return beside[0] in "orq" and named.text.lower() in NAMES
+
+
+def is_attribute(match: Match) -> bool:
+    """Whether a season or a holiday is of a thing: "salade d'été", "a recipe for Christmas cookies", "winter boots"."""
+    front, following = match.tokens[max(0, match.first - 3) : match.first], match.next()
+    if match.has("t") or len(front) < 2 or front[-1].code not in "orgp":
+        return False
+    words = [token.text.lower() for token in front]
+    noun = following.text.lower() if following is not None and following.code == "x" else ""
+    if match.context.language in ("fr", "es"):
+        free = front[-2].code == "U" or words[-2] in _FREE
+        return words[-1] in ("de", "d'", "d’") and not free and (match.has("S") or not _REQUESTS.isdisjoint(words))
+    things = match.has("S") and noun.endswith("s") and noun not in NOUNS_IN_S
+    return bool(noun) and (things or words[-2] in _REQUESTS)
