@@ -337,3 +337,17 @@ def test_inspect_lists_sessions_fields_and_what_was_learnt(tmp_path, capsys):
         "  more: list in 1, such as [1]",
     ):
         assert line in out
+
+
+@pytest.mark.parametrize("field", ["session", ""])
+def test_sessions_of_one_event_are_stored_without_a_fit(tmp_path, capsys, field):
+    """Nothing to learn is no error after everything was stored; a second event of a session makes a trajectory."""
+    path, folder = tmp_path / "chats.jsonl", str(tmp_path / "index")
+    events = [{"id": name, "vector": [n, 1], "session": name} for n, name in enumerate("abc")]
+    path.write_text("\n".join(map(json.dumps, events)))
+    assert main(["fit", str(path), folder, "--session-field", field]) == 0
+    told = capsys.readouterr()
+    assert "3 events: 3 new" in told.out and "nothing to fit" in told.out and not told.err
+    path.write_text(json.dumps({"id": "d", "vector": [4, 1], "session": "a"}))
+    assert main(["fit", str(path), folder, "--session-field", field]) == 0
+    assert ("1 trajectory" in capsys.readouterr().out) == (field == "session")

@@ -154,5 +154,5 @@ def test_a_step_that_is_too_early_is_told_as_a_date():
     index.append("today", [1, 0], timestamp=datetime(2026, 5, 2))
     with pytest.raises(PAMError, match=r"2026-05-01 00:00:00.* earlier than 2026-05-02 00:00:00"):
         index.append("today", [0, 1], timestamp=datetime(2026, 5, 1))
-    with pytest.raises(PAMError, match=r"5\.0 is earlier than 2026-05-02"):
+    with pytest.raises(PAMError, match="numbers"):
         index.append("today", [0, 1], timestamp=5.0)

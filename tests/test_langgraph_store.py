@@ -351,6 +351,7 @@ def test_a_call_that_fails_changes_nothing():
         SearchOp(("ann",), {"text": {"$like": "w"}}),
         SearchOp(("ann",), {"deep": [{"n": {"$gt": None}}]}),
         SearchOp(("ann",), ["text"]),
+        *(SearchOp(("ann",), query=query) for query in (3, ["wet"], b"wet", {"text": "wet"})),
         ListNamespacesOp(max_depth=-1),
         ListNamespacesOp((MatchCondition("middle", ("a",)),)),
         "put",
@@ -532,6 +533,16 @@ def test_a_tenant_that_is_dropped_is_gone(tmp_path):
         files = [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
         assert files
         assert not [path for path in files if secret.encode() in path.read_bytes()]
+
+
+def test_a_question_that_is_no_string_is_refused():
+    store = new()
+    store.put(("ann",), "one", {"text": "wet"})
+    for query in (3, ["wet"]):
+        with pytest.raises(InvalidInput, match=r"query.*Expected a string"):
+            store.search(("ann",), query=query)
+        with pytest.raises(InvalidInput, match=r"query.*Expected a string"):
+            store.feedback(("ann",), query, ["one"])
 
 
 def test_observe_and_feedback_refuse_one_string_as_keys():

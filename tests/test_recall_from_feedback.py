@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from pam_retriever import NotFitted, PredictiveAssociativeIndex
+from pam_retriever import InvalidInput, NotFitted, PredictiveAssociativeIndex
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS
 
 TOPICS, THINGS, DIM = 8, 3, 64
@@ -224,3 +224,13 @@ def test_as_many_hits_as_requested_where_the_sources_propose_candidates():
     for query, most in (("5", len(index) - 1), (vectors[5], len(index) - 1), (vectors[5] + 0.3, len(index))):
         for k in (PROPOSALS - 1, PROPOSALS, PROPOSALS + 1, 200, most):
             assert len(index.recall(query, k=k)) == k
+
+
+def test_feedback_is_learnt_where_each_trajectory_has_one_step():
+    index = PredictiveAssociativeIndex(2)
+    for name, vector in (("a", [1, 0]), ("b", [0, 1])):
+        index.append(name, vector, id=name)
+    with pytest.raises(InvalidInput, match="append"):
+        index.fit(progress=False)
+    index.feedback([1.0, 0.1], used=["b"])
+    assert index.fit(progress=False).requests == 1

@@ -160,6 +160,8 @@ def check_op(op: Op) -> None:
         check_names(op.namespace_prefix)
         check_filter(op.filter)
         check_page(op.limit, op.offset)
+        if op.query is not None:
+            check_query(op.query)
     elif isinstance(op, ListNamespacesOp):
         check_page(op.limit, op.offset)
         if op.max_depth is not None and (isinstance(op.max_depth, bool) or op.max_depth < 0):
@@ -171,6 +173,16 @@ def check_op(op: Op) -> None:
         check_place(op.namespace, op.key)
         if isinstance(op, PutOp) and op.ttl is not None:
             check_minutes("ttl", op.ttl)
+
+
+def check_query(query: object) -> None:
+    """Checks that a question is a string.
+
+    Raises:
+        InvalidInput: it is something else.
+    """
+    if not isinstance(query, str):
+        raise InvalidInput(f"Got query={query!r} ({type(query).__name__}).", "a string", "Use str().")
 
 
 def check_place(namespace: Namespace, key: str) -> None:

@@ -24,6 +24,7 @@ from langgraph_pam.reading import (
     check_minutes,
     check_op,
     check_place,
+    check_query,
     from_json,
     read_value,
     storable,
@@ -177,6 +178,7 @@ class PAMStore(BaseStore):
             InvalidInput: the store has no ``index``, or an item has no vector.
             UnknownId: a key is not stored.
         """
+        check_query(query)
         helped = list(used) if isinstance(used, Mapping) else read_list("used", used)
         tenant, ids = self._memories_of(namespace, [*helped, *read_list("unused", unused)])
         served = ids[: len(helped)]

@@ -32,6 +32,7 @@ from pam_retriever.types import Direction, Hit, Hits
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
+NOTHING_TO_FIT = "nothing to fit: no session has two events. Recall uses words and similarity."
 NO_SESSIONS = "; '' for events without sessions"
 SHOWN = 20  # number of tenant names that ``inspect`` lists
 
@@ -255,7 +256,10 @@ def _fit(parsed: argparse.Namespace) -> None:
             raise InvalidInput(f"{log.name} has only requests.", "the events that they used", "Add events.")
         with _opened(parsed, contents.dim) as index, EventWriter(index, log, contents, fields.time) as storing:
             storing.run()
-            grouped = contents.events > 0 and bool(fields.session)
+            grouped = contents.events > 0 and bool(fields.session) and storing.shares(fields.session)
+            if not (grouped or index.trajectories(limit=1) or index.feedbacks(limit=1)):
+                print(f"{storing}\n{NOTHING_TO_FIT}\n{index}")
+                return
             report = index.fit(
                 group_by=fields.session if grouped else None,
                 order_by=fields.time if grouped and contents.timed else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from types import TracebackType
 
@@ -68,6 +69,27 @@ class EventWriter:
                 else:
                     self._add(batch)
                 bar.update(len(batch))
+
+    def shares(self, session: str) -> bool:
+        """Returns whether any session of the file has two stored events.
+
+        Args:
+            session: key of the session in an event.
+        """
+        seen: set[str] = set()
+        for batch in self._log.batches():
+            if isinstance(batch, Requests):
+                break
+            sessions = [one[session] for one in batch.metadatas if one[session] is not None]
+            keys = {json.dumps(one, sort_keys=True) for one in sessions}
+            if len(keys) < len(sessions) or keys & seen:
+                return True
+            seen |= keys
+            named = [one for one in sessions if isinstance(one, str | int | float)]
+            with_others = {session: {"$in": named}}
+            if named and len(self._index.find(with_others, limit=len(named) + 1)) > len(named):
+                return True
+        return False
 
     def _add(self, batch: Events) -> None:
         """Stores events."""

@@ -203,11 +203,12 @@ class Learning(FeedbackMethods, NextSteps):
         return report
 
     def _nothing_but_feedback(self, nothing_given: bool) -> bool:
-        """Whether there is feedback, but no trajectory to train on."""
+        """Whether there is feedback, but no trajectory of two steps to train on."""
         with self._lock.shared():
             database = self._store.database
             table = database.feedback
-            return nothing_given and not len(database.trajectories) and table is not None and len(table) > 0
+            single = len(self._store.links) <= len(database.trajectories)
+            return nothing_given and single and table is not None and len(table) > 0
 
     def auto_fit(self, steps: int | None = 100, window: int = 5, config: str | FitConfig = "fast") -> None:
         """Fits in the background whenever ``steps`` new steps have arrived.

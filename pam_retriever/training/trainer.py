@@ -232,7 +232,9 @@ class Trainer:
         met = associate(shard.experience, len(shard.rows), self._window)
         if not len(met):
             raise InvalidInput(
-                "The trajectories hold no two different memories.", "at least one association", "Check the ids."
+                "No trajectory holds two different memories.",
+                "at least one association",
+                "Give, or append, a second step to a trajectory. Recall needs no fit.",
             )
         self._associations = weigh(met, shard.experience, self._window, self.config.familiarity)
         self._states = torch.tensor(shard.vectors).to(self._device)
