@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.experience.cooccurrence import Associations, Experience, associate
 from pam_retriever.experience.graph import CooccurrenceGraph
-from pam_retriever.experience.weighting import MET, expected_co_occurrences, running_counts, unfamiliarity, weigh
+from pam_retriever.experience.weighting import MET, expected_co_occurrences, step_counts, unfamiliarity, weigh
 from pam_retriever.model.forward import PredictorConfig
 from pam_retriever.model.predictor import Predictor
 from pam_retriever.training.objectives import JointObjective
@@ -36,19 +36,6 @@ def experience_of(trajectories: list[list[int]], salience: list[float] | None = 
         np.concatenate([np.arange(len(t)) for t in trajectories]),
         None if salience is None else np.array(salience, np.float32),
     )
-
-
-@given(streams, st.floats(0.5, 50))
-@settings(max_examples=50, deadline=None)
-def test_the_running_counts_are_those_of_a_stream_counted_step_by_step(trajectories, half_life):
-    experience = experience_of(trajectories)
-    faded, plain = np.zeros(6), np.zeros(6)
-    for state in experience.states:
-        faded *= 0.5 ** (1 / half_life)
-        faded[state] += 1
-        plain[state] += 1
-    np.testing.assert_allclose(running_counts(experience, 6, half_life), faded, rtol=1e-4, atol=1e-6)
-    np.testing.assert_array_equal(running_counts(experience, 6), plain)
 
 
 @given(streams, st.integers(1, 3))
@@ -80,7 +67,7 @@ def test_a_shuffled_stream_has_the_expected_co_occurrences():
         experience = Experience(random.permutation(states), np.zeros(760, np.int64), np.arange(760))
         graph = associate(experience, 4, 3)
         counted[graph.anchors(), graph.indices] += graph.co_occurrences / 30
-    counts = running_counts(experience, 4)
+    counts = step_counts(experience, 4)
     expected = expected_co_occurrences(counts[graph.anchors()], counts[graph.indices], counts.sum(), 3)
     np.testing.assert_allclose(expected, counted[graph.anchors(), graph.indices], rtol=0.1)
 
@@ -89,7 +76,7 @@ def test_a_shuffled_stream_has_the_expected_co_occurrences():
 def test_where_everything_came_once_nothing_is_familiar(scale):
     experience = experience_of([[0, 1, 2], [3, 4, 5]] + [[n, n + 1] for n in range(6, 60, 2)])
     graph = associate(experience, 60, 2)
-    assert (weights_of(graph, running_counts(experience, 60), 2, scale) == 1).all()
+    assert (weights_of(graph, step_counts(experience, 60), 2, scale) == 1).all()
 
 
 @pytest.mark.parametrize("scale", ["log", "difference"])
@@ -100,7 +87,7 @@ def test_what_is_everywhere_counts_least(scale):
         trajectories[n] += [1, 2]
     experience = experience_of(trajectories)
     graph = associate(experience, 303, 1)
-    weights = weights_of(graph, running_counts(experience, 303), 1, scale)
+    weights = weights_of(graph, step_counts(experience, 303), 1, scale)
     found = dict(zip(zip(graph.anchors().tolist(), graph.indices.tolist(), strict=True), weights, strict=True))
     assert found[3, 0] == found[0, 3] < found[1, 2] <= found[304 - 2, 304 - 3] == 1
 
@@ -111,7 +98,7 @@ def test_weights_multiply_and_a_run_too_short_to_judge_is_left_alone():
     graph = associate(experience, 5, 2)
     weights = weigh(graph, experience, 2, "log").weights
     found = dict(zip(zip(graph.anchors().tolist(), graph.indices.tolist(), strict=True), weights, strict=True))
-    counts = running_counts(experience, 5)
+    counts = step_counts(experience, 5)
     unfamiliar = weights_of(graph, counts, 2, "log")
     distance = np.abs(graph.anchors() - graph.indices)  # in [0, 3, 4] the distances of 3 and 4 from 0 are 1 and 2
     distance[distance > 2] -= 2
@@ -119,7 +106,7 @@ def test_weights_multiply_and_a_run_too_short_to_judge_is_left_alone():
     assert (found[0, 2], found[1, 2]) == (0, 0)
     assert found[3, 4] == 1
     short = experience_of([[0, 1]] * 2)
-    assert (weights_of(associate(short, 2, 5), running_counts(short, 2), 5, "log") == 1).all()
+    assert (weights_of(associate(short, 2, 5), step_counts(short, 2), 5, "log") == 1).all()
 
 
 def test_the_loss_weighs_associations_by_their_salience():
@@ -191,7 +178,7 @@ def test_links_count_by_the_same_baseline_as_training_however_they_came(trajecto
     above = dict(
         zip(
             zip(graph.anchors().tolist(), graph.indices.tolist(), strict=True),
-            weights_of(graph, running_counts(experience, 6), window, scale),
+            weights_of(graph, step_counts(experience, 6), window, scale),
             strict=True,
         )
     )

@@ -17,7 +17,7 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.mentions.finder import find
 from pam_retriever.mentions.folding import TOKENIZER, fold, spans, words
 from pam_retriever.mentions.graph import MentionGraph, MentionRules
-from pam_retriever.mentions.links import LinkRules, is_phrase, number_of, phrase_number
+from pam_retriever.mentions.links import LinkRules, are_phrases, number_of, phrase_number
 from pam_retriever.mentions.names import MOST_NAMES, Name, NameRules, phrase_of
 from pam_retriever.mentions.phrases import capitalised
 from pam_retriever.mentions.store import TABLES, SQLiteMentions, beginnings
@@ -243,15 +243,16 @@ def test_links_point_to_what_they_name(text: str, metadata: dict[str, object]) -
     links = {link.number: link for link in rules.links_of(text, {"path": "notes/a.md"})}
     hit = set(links) & rules.keys_of("target-1", metadata)
     assert hit
-    assert all(0 <= links[one].start < links[one].end <= len(text) and one < 0 and not is_phrase(one) for one in hit)
+    assert all(0 <= links[one].start < links[one].end <= len(text) and one < 0 for one in hit)
+    assert not are_phrases(np.array(sorted(hit))).any()
     assert not set(links) & rules.keys_of("other", {"path": "notes/c.md", "url": "http://example.org/c"})
 
 
 def test_numbers_tell_links_and_phrases_apart() -> None:
     """The number of a name shows whether it belongs to a link or to a phrase."""
     for key in ("", "a", "notes/b.md", "\ud800"):
-        assert number_of(key) < 0 and not is_phrase(number_of(key))
-        assert is_phrase(phrase_number(key))
+        assert number_of(key) < 0 and not are_phrases(np.array(number_of(key)))
+        assert are_phrases(np.array(phrase_number(key)))
         assert number_of(key) >= -(2**63)
 
 
@@ -349,11 +350,12 @@ def test_full_names_go_before_short_ones() -> None:
     )
     number = world.store.known(["mercury"])["mercury"]
     rows = world.memories.rows_of(["planet", "god"])
-    assert set(world.store.bearers(np.array([number]), 10).rows.tolist()) == set(rows.values())
+    [(found, _)] = world.store.looked_up(np.array([number]), 10)
+    assert set(found) == set(rows.values())
     world.add(("metal", None, {"title": "Mercury"}))
     metal = world.memories.rows_of(["metal"])["metal"]
-    assert world.store.bearers(np.array([number]), 10).rows.tolist() == [metal]
-    assert world.store.bearers(np.array([number]), 2).rows.tolist() == []
+    assert world.store.looked_up(np.array([number]), 10)[0][0] == [metal]
+    assert world.store.looked_up(np.array([number]), 2)[0][0] == []
 
 
 def test_names_of_more_texts_than_the_limit_are_found_in_later_texts(monkeypatch: pytest.MonkeyPatch) -> None:

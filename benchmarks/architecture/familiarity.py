@@ -16,7 +16,7 @@ from benchmarks.worlds.cluttered import DIM, WINDOW, World, build
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
 from pam_retriever.experience import weighting
 from pam_retriever.experience.cooccurrence import Experience, associate
-from pam_retriever.experience.weighting import running_counts, unfamiliarity
+from pam_retriever.experience.weighting import step_counts, unfamiliarity
 from pam_retriever.types import Float32, Int64
 
 CUES = 400
@@ -52,7 +52,7 @@ def experience(world: World) -> Experience:
 def exact(world: World, cues: Int64, scale: Literal["none", "log"], seed: int) -> list[Int64]:
     """Ranks the associates of each cue by their count, or by the ratio of the count to the baseline; ties at random."""
     graph = associate(experience(world), len(world.states), WINDOW)
-    counts = running_counts(experience(world), len(world.states))
+    counts = step_counts(experience(world), len(world.states))
     one, other = counts[graph.anchors()], counts[graph.indices]
     above = unfamiliarity(graph.co_occurrences, one, other, float(counts.sum()), WINDOW, scale)
     scores = above if scale == "log" else graph.co_occurrences

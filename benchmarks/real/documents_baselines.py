@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.real.documents_pool import Pool, Scores
-from pam_retriever.mentions.links import is_phrase
-from pam_retriever.mentions.store import SQLiteMentions
+from pam_retriever.mentions.links import are_phrases
+from pam_retriever.mentions.store import SQLiteMentions, grouped
 
 
 def rank_fusion(pool: Pool) -> Scores:
@@ -21,10 +21,12 @@ def mention_matrix(pool: Pool, store: SQLiteMentions, phrases: bool) -> Scores:
     """Returns (N, N) links by names or shared phrases, weighted by rarity."""
     rows = np.arange(1, len(pool.texts) + 1)
     found = store.mentions_of(rows)
-    mask = np.array([is_phrase(number) == phrases for number in found.numbers.tolist()], bool)
+    mask = are_phrases(found.numbers) == phrases
     numbers, which = np.unique(found.numbers[mask], return_inverse=True)
-    to = store.mentioning(numbers, 100) if phrases else store.bearers(numbers, 100)
-    idf = np.maximum(np.log((len(rows) - (n := store.counts(numbers)) + 0.5) / (n + 0.5)), 0) / np.log(len(rows))
+    looked_up = store.looked_up(numbers, 100)
+    to = store.mentioning(numbers, 100) if phrases else grouped([named for named, _ in looked_up])
+    n = np.array([count for _, count in looked_up])
+    idf = np.maximum(np.log((len(rows) - n + 0.5) / (n + 0.5)), 0) / np.log(len(rows))
     matrix = np.zeros((len(rows), len(rows)))
     for row, number in zip(found.rows[mask].tolist(), which.tolist(), strict=True):
         targets = to.rows[to.starts[number] : to.starts[number + 1]] - 1

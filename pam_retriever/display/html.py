@@ -11,6 +11,7 @@ TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums;max-width:60
 CELL = "padding:.3em .8em .3em 0;text-align:start;vertical-align:top;border-bottom:1px solid #8884"
 FAINT = "opacity:.65"
 BLUE = "#4c78a8"
+WIDTH, HEIGHT = 320, 90  # of a chart, in pixels
 
 
 def text_of(value: str | None, most: int = LONGEST) -> str:
@@ -52,19 +53,19 @@ def facts(named: Sequence[tuple[str, str]]) -> str:
     return f'<table style="{TABLE}"><tbody>{rows}</tbody></table>'
 
 
-def line_chart(values: Sequence[float], label: str, width: int = 320, height: int = 90) -> str:
+def line_chart(values: Sequence[float], label: str) -> str:
     """Returns a small line chart as SVG; an empty string for fewer than two values."""
     if len(values) < 2:
         return ""
     low, high = min(values), max(values)
     span = (high - low) or 1.0
     points = " ".join(
-        f"{at * width / (len(values) - 1):.1f},{4 + (height - 8) * (high - value) / span:.1f}"
+        f"{at * WIDTH / (len(values) - 1):.1f},{4 + (HEIGHT - 8) * (high - value) / span:.1f}"
         for at, value in enumerate(values)
     )
     return (
-        f'<svg role="img" aria-label="{escape(label)}" viewBox="0 0 {width} {height}" '
-        f'style="width:{width}px;max-width:100%"><title>{escape(label)}</title>'
+        f'<svg role="img" aria-label="{escape(label)}" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        f'style="width:{WIDTH}px;max-width:100%"><title>{escape(label)}</title>'
         f'<polyline points="{points}" fill="none" stroke="{BLUE}" stroke-width="2"/></svg>'
     )
 

@@ -1,7 +1,7 @@
 """The weight of an association: its salience, and its excess over co-occurrences by chance (Dury 3.4, 3.8).
 
 Two memories co-occur if they occur within the window. Two that occur everywhere often co-occur by chance. The baseline
-is the expected number of co-occurrences of the two in a shuffled stream, given the running count of each.
+is the expected number of co-occurrences of the two in a shuffled stream, given the count of each.
 """
 
 from __future__ import annotations
@@ -56,23 +56,9 @@ class LinkWeights:
         return weights
 
 
-def running_counts(experience: Experience, memories: int, half_life: float | None = None) -> Float32:
-    """Returns how often each memory was experienced, with lower weight for older steps.
-
-    The counts are a running average in closed form: every step multiplies all counts by 0.5 ** (1 / half_life), and
-    adds 1 to the count of its memory.
-
-    Args:
-        experience: the steps, in order.
-        memories: M, the number of memories.
-        half_life: the half-life in steps; None for no decay.
-
-    Returns:
-        (M,) counts.
-    """
-    age = np.arange(len(experience))[::-1]
-    weights = np.ones(len(experience)) if half_life is None else 0.5 ** (age / half_life)
-    return np.bincount(experience.states, weights=weights, minlength=memories).astype(np.float32)
+def step_counts(experience: Experience, memories: int) -> Float32:
+    """Returns how often each of ``memories`` M memories was experienced (M,)."""
+    return np.bincount(experience.states, minlength=memories).astype(np.float32)
 
 
 def expected_co_occurrences(one: Float32, other: Float32, steps: float, window: int) -> Float32:
@@ -98,7 +84,7 @@ def unfamiliarity(
 
     Args:
         co_occurrences: (E,) number of co-occurrences of each pair.
-        one: (E,) count of the first memory; ``running_counts``, or the counts of the links.
+        one: (E,) count of the first memory; ``step_counts``, or the counts of the links.
         other: (E,) count of the second.
         steps: number of all steps.
         window: tau.
@@ -151,7 +137,7 @@ def weigh(associations: Associations, experience: Experience, window: int, famil
     """
     if familiarity not in get_args(Familiarity):
         raise InvalidInput(f"Got familiarity={familiarity!r}.", "'none', 'log' or 'difference'", "Use 'log' or none.")
-    counts = running_counts(experience, len(associations.indptr) - 1)
+    counts = step_counts(experience, len(associations.indptr) - 1)
     one, other = counts[associations.anchors()], counts[associations.indices]
     above = above_chance(associations.co_occurrences, one, other, float(counts.sum()), window, familiarity)
     salience = associations.salience * above

@@ -15,7 +15,7 @@ from pam_retriever.index.learning import Learning
 from pam_retriever.index.memories import Memories
 from pam_retriever.index.observing import Observing
 from pam_retriever.index.open_tenants import MOST_OPEN
-from pam_retriever.index.recalling import Many, One, Recalling
+from pam_retriever.index.recalling import Recalling
 from pam_retriever.index.tenants import Tenants
 from pam_retriever.protocols import Encoder
 from pam_retriever.store import naming
@@ -26,7 +26,6 @@ from pam_retriever.store.opening import load_store, new_store, open_store, read_
 from pam_retriever.store.unfinished import remove_abandoned
 from pam_retriever.validation import check_count, check_flag
 
-Query = One | Many
 log = logging.getLogger(__name__)
 
 

@@ -27,9 +27,9 @@ def spread(states: Tensor) -> float:
     return float(unit.std(dim=0).mean() * states.shape[1] ** 0.5)
 
 
-def variance_loss(states: Tensor, target: float = 1.0) -> Tensor:
-    """VICReg's variance term: the shortfall of the deviation of each dimension over (B, d) below ``target``.
+def variance_loss(states: Tensor) -> Tensor:
+    """VICReg's variance term: the shortfall of the deviation of each dimension over (B, d) below 1.
 
     Bardes et al., "VICReg", ICLR 2022.
     """
-    return torch.relu(target - torch.sqrt(states.var(dim=0) + 1e-4)).mean()
+    return torch.relu(1 - torch.sqrt(states.var(dim=0) + 1e-4)).mean()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from pam_retriever.errors import InvalidInput, MissingExtra
+from pam_retriever.types import Bools, Int64
 
 if TYPE_CHECKING:
     import re2
@@ -123,9 +124,10 @@ def phrase_number(phrase: str) -> int:
     return -1 - _digest("phrase", phrase)
 
 
-def is_phrase(number: int) -> bool:
-    """Whether a number belongs to a shared phrase."""
-    return -_HALF <= number < 0
+def are_phrases(numbers: Int64) -> Bools:
+    """Returns whether each number belongs to a shared phrase."""
+    found: Bools = (numbers >= FIRST_PHRASE) & (numbers < 0)
+    return found
 
 
 def spellings(target: str, base: str = "") -> list[str]:

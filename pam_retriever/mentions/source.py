@@ -19,7 +19,7 @@ import numpy as np
 from pam_retriever.arrays import among
 from pam_retriever.mentions.finder import find
 from pam_retriever.mentions.folding import words
-from pam_retriever.mentions.links import FIRST_PHRASE, phrase_number
+from pam_retriever.mentions.links import are_phrases, phrase_number
 from pam_retriever.mentions.store import Groups, SQLiteMentions, grouped
 from pam_retriever.types import Bools, Float32, Int64
 
@@ -165,7 +165,7 @@ class MentionSource:
 
     def _named(self, question: Question, seeds: Seeds, mentions: Groups, names: _Names) -> Edges:
         """Returns edges from seeds to the memories that their texts name or link to."""
-        mask = ~_are_phrases(mentions.rows)
+        mask = ~are_phrases(mentions.rows)
         sources, mentioned = np.repeat(seeds.rows, mentions.counts)[mask], mentions.rows[mask]
         numbers, which = np.unique(mentioned, return_inverse=True)
         bearers, counts = names.look_up(numbers)
@@ -188,7 +188,7 @@ class MentionSource:
 
     def _shared(self, question: Question, seeds: Seeds, mentions: Groups) -> Edges:
         """Returns edges to memories that share a phrase with the texts of seeds, unless the question contains it."""
-        mask = _are_phrases(mentions.rows)
+        mask = are_phrases(mentions.rows)
         if mask.any():
             mask &= ~among(_phrases_of(question.text), mentions.rows)
         sources, mentioned = np.repeat(seeds.rows, mentions.counts)[mask], mentions.rows[mask]
@@ -334,12 +334,6 @@ def _gather(several: list[Edges]) -> Mentioned:
     order = np.argsort(edges.weights, kind="stable")  # the strongest is written last, and remains
     edges, at = edges.at(order), (position[order], ways[order])
     found.features[at], found.sources[at], found.numbers[at] = edges.weights, edges.sources, edges.numbers
-    return found
-
-
-def _are_phrases(numbers: Int64) -> Bools:
-    """Applies ``is_phrase`` to each number."""
-    found: Bools = (numbers >= FIRST_PHRASE) & (numbers < 0)
     return found
 
 

@@ -1,8 +1,8 @@
 """The storage of names and mentions in SQLite.
 
-There are three kinds of numbers, distinguished by their sign and by ``is_phrase`` of ``links``. The number of a name is
-positive; the table ``names`` has its words. The number of a link's key or of a shared phrase is negative. It is a hash
-of the string, so no table has to store it.
+There are three kinds of numbers, distinguished by their sign and by ``are_phrases`` of ``links``. The number of a name
+is positive; the table ``names`` has its words. The number of a link's key or of a shared phrase is negative. It is a
+hash of the string, so no table has to store it.
 """
 
 from __future__ import annotations
@@ -212,12 +212,11 @@ class SQLiteMentions:
         """Returns the words of names."""
         return dict(self._where_in("SELECT number, phrase FROM names WHERE number IN", numbers.tolist()))  # type: ignore[arg-type]
 
-    def bearers(self, numbers: Int64, limit: int) -> Groups:
-        """Returns the memories with each name: by full name if any, else by short name; none if more than ``limit``."""
-        return grouped([rows for rows, _ in self.looked_up(numbers, limit)])
-
     def looked_up(self, numbers: Int64, limit: int) -> list[tuple[list[int], int]]:
-        """Returns for each name its ``bearers``, and its ``counts``."""
+        """Returns for each name the memories with this name, and the number of texts, counted up to ``MOST_COUNTED``.
+
+        The memories are those with this full name if any, else with this short name; none if more than ``limit``.
+        """
         # "9-1": memory 9 has this name as a short name
         found = self._each(
             "(SELECT group_concat(row || '-' || short) FROM "
@@ -257,10 +256,6 @@ class SQLiteMentions:
         )
         groups = [[*map(int, line.split(","))] if line else [] for (line,) in found]
         return grouped([rows if limit is None or len(rows) <= limit else [] for rows in groups])
-
-    def counts(self, numbers: Int64) -> Int64:
-        """Returns the number (n,) of texts with each name, counted up to ``MOST_COUNTED``."""
-        return np.array(self._each(f"({COUNT})", numbers, MOST_COUNTED), np.int64).reshape(-1)
 
     def clear(self) -> None:
         """Deletes all names and mentions."""

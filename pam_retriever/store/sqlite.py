@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, cast
@@ -34,8 +33,6 @@ from pam_retriever.store.weights import ModelMetadata, PackedPredictor
 from pam_retriever.store.writable_folder import WritableFolder
 from pam_retriever.store.write_trajectories import Added
 from pam_retriever.types import Float32, Int64
-
-log = logging.getLogger(__name__)
 
 
 class SQLiteStore(Store):

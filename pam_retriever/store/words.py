@@ -35,8 +35,8 @@ SCHEMA = (
 # read-only views of the index, which only this connection has
 VOCABULARY = "CREATE VIRTUAL TABLE temp.places USING fts5vocab (main, words, instance)"
 
-# set while segments may hold removed words: until FTS5 merges the segments, it only marks these words
-REMOVED = "words_removed"  # the setting that says that words were removed or replaced since the last merge
+# the setting that says that segments may hold removed words: until FTS5 merges the segments, it only marks these words
+REMOVED = "words_removed"
 
 # bytes of the record in which FTS5 describes its segments. Each "optimize" of SQLite 3.40 adds two levels of two bytes,
 # and from 2,000 levels on FTS5 reports its own index as damaged, for good. Newer versions limit the levels.

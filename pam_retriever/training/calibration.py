@@ -42,6 +42,7 @@ SAMPLE_CUES, SAMPLE_MEMORIES = 200, 10_000
 MOST_MEMORIES = 50_000  # size of the sample for the confidence
 HIDDEN = 2.0  # weight of a cue that training left out completely, as a memory that is added after a fit
 LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 200.0  # bounds of the weight of a channel
+INTERPOLATIONS = 50  # steps of expectation maximisation
 RIDGE = 0.25  # ridge of the confidence; all hits of a cue count as one observation, because they are dependent
 
 
@@ -288,10 +289,10 @@ def leading(values: Float32, times: Float32, count: int) -> tuple[Int64, Float32
     return positions, np.clip(count - before, 0, stands_for)
 
 
-def _interpolate(parts: Float32, often: Float32, steps: int = 50) -> Float32:
+def _interpolate(parts: Float32, often: Float32) -> Float32:
     """Returns mixture weights (n,) of maximum likelihood for counts ``often`` (E,) and densities ``parts`` (n, E)."""
     weights = np.full(len(parts), 1 / len(parts))
-    for _ in range(steps):
+    for _ in range(INTERPOLATIONS):
         mass = weights[:, None] * (parts + 1e-9)
         weights = np.average(mass / mass.sum(axis=0), axis=1, weights=often)
     return weights.astype(np.float32)

@@ -11,6 +11,7 @@ from pam_retriever.types import Bools, Float32, Float64, Int64
 
 RIDGE = 1e-3
 STEPS = 50
+BINS = 15
 SMALLEST = 1e-6
 
 
@@ -66,16 +67,16 @@ def columns(share: Float32, rank: Int64) -> Float64:
     return np.stack([np.ones(len(inside)), np.log(inside / (1 - inside)), np.log(rank)], axis=1)
 
 
-def expected_calibration_error(probability: Float32, used: Bools, bins: int = 15) -> float:
+def expected_calibration_error(probability: Float32, used: Bools) -> float:
     """Mean distance between probability and frequency over bins of equal size (Guo et al. 2017, adaptive bins)."""
-    gaps = [one.count * abs(one.confidence - one.frequency) for one in reliability(probability, used, bins)]
+    gaps = [one.count * abs(one.confidence - one.frequency) for one in reliability(probability, used)]
     return sum(gaps) / max(len(probability), 1)
 
 
-def reliability(probability: Float32, used: Bools, bins: int = 15) -> tuple[ReliabilityBin, ...]:
+def reliability(probability: Float32, used: Bools) -> tuple[ReliabilityBin, ...]:
     """Mean probability and frequency in bins of equal size, by rising probability. Few hits give fewer bins."""
     order = np.argsort(probability, kind="stable")
-    parts = [part for part in np.array_split(order, bins) if len(part)]
+    parts = [part for part in np.array_split(order, BINS) if len(part)]
     return tuple(ReliabilityBin(float(probability[p].mean()), float(used[p].mean()), len(p)) for p in parts)
 
 
