@@ -11,8 +11,8 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from pam_retriever.display import ShownHits, ShownReport
-from pam_retriever.errors import counted, shortened
+from pam_retriever.display import ShownHits, ShownReport, report_text
+from pam_retriever.errors import shortened
 from pam_retriever.evaluation import Validation
 
 Float32 = npt.NDArray[np.float32]
@@ -202,8 +202,8 @@ class Hit:
             through the continuum.
         times: the times in the question and in the hit's text that support the hit, filled by ``explain=True``.
         mentions: the names in texts that led to the hit, filled by ``explain=True`` if memories have names.
-        sources: the part of each source, by name, filled by ``explain=True``: in the score, or with feedback in the log
-            odds from which the score is computed. None in modes that do not separate sources.
+        sources: the part of each source, by name, the largest first, filled by ``explain=True``: in the score, or with
+            feedback in the log odds from which the score is computed. None in modes that do not separate sources.
         others: other memories that followed the newest step, with counts, filled by ``recall_next(explain=True)``.
     """
 
@@ -233,9 +233,12 @@ class Hit:
         path = f", path={self.path!r}" if self.path else ""
         times = f", times={[str(time) for time in self.times]}" if self.times else ""
         mentions = f", mentions={list(self.mentions)!r}" if self.mentions else ""
+        parts = ", ".join(f"{name!r}: {part:.2f}" for name, part in (self.sources or {}).items())
+        sources = f", sources={{{parts}}}" if parts else ""
         return (
             f"Hit(id={self.id!r}, score={self.score:.3f}, text={shortened(self.text)}, "
-            f"similarity={self.similarity:.3f}{association}{lexical}, hop={self.hop}{path}{evidence}{times}{mentions})"
+            f"similarity={self.similarity:.3f}{association}{lexical}, hop={self.hop}{path}{evidence}{times}{mentions}"
+            f"{sources})"
         )
 
 
@@ -384,16 +387,7 @@ class FitReport(ShownReport):
         return self.calibration
 
     def __repr__(self) -> str:
-        used = f"\n{counted(self.requests, 'request')}" if self.requests else ""
-        used += f"\n{self.validation!r}" if self.requests or self.validation.worths else ""
-        loss = f"loss {self.losses[0]:.3f} -> {self.losses[-1]:.3f}" if self.losses else "no training"
-        return (
-            f"FitReport({counted(self.memories, 'memory')}, {counted(self.trajectories, 'trajectory')}, "
-            f"{counted(self.associations, 'association')}, coverage {self.coverage:.0%}: "
-            f"{loss} in {counted(len(self.losses), 'pass')}, {counted(self.steps, 'step')}, "
-            f"{self.seconds:.1f} s on {self.device} ({self.precision}), "
-            f"{counted(self.parameters, 'parameter')}, stopped by {self.stopped_by})"
-        ) + used
+        return report_text(self)
 
 
 def _plain(items: list[tuple[str, object]]) -> dict[str, object]:

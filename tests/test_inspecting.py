@@ -84,6 +84,15 @@ def test_the_reliability_diagram_shows_accuracy_by_confidence():
     assert all(worth.reliability == () for worth in others)
 
 
+def test_the_report_lists_the_sources_that_say_something():
+    """The index has texts and feedback, but no times and no titles."""
+    validation = with_feedback().fit(window=2, config=QUICK, progress=False).validation
+    for kind in ("question", "seen cue"):
+        listed = {worth.source for worth in validation.worths if worth.kind == kind}
+        assert {"similarity", "requests", "mixture"} <= listed
+        assert not listed & {"times", "mentions", "names"}
+
+
 def test_an_index_in_numbers(planted):
     index = new_index(planted)
     empty = index.overview()

@@ -100,3 +100,15 @@ def test_time_alone_has_no_sources(fitted):
     """``without`` needs a query: recall by ``when`` alone uses no sources."""
     with pytest.raises(InvalidInput, match="needs one"):
         fitted.recall(when=(0, 1), without=["experience"])
+
+
+def test_the_parts_of_a_score_are_read_from_the_largest_and_shown_without_noise():
+    index, asked = core(), questions()
+    text, used = asked[7]
+    query = np.array(embed(text), np.float32)
+    index.feedback(query, sorted(used), text=text)
+    for hit in index.recall(query, text=text, k=10, explain=True):
+        sizes = [abs(value) for value in hit.sources.values()]
+        assert sizes == sorted(sizes, reverse=True) and min(sizes) > 1e-6 * sizes[0]
+        name, value = next(iter(hit.sources.items()))
+        assert f"sources={{{name!r}: {value:.2f}" in repr(hit)

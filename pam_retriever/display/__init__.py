@@ -1,6 +1,6 @@
-"""HTML for notebooks: plain strings, with all texts escaped."""
+"""Views of results for people: HTML for notebooks with all texts escaped, and plain text."""
 
 from pam_retriever.display.html import explorer_html
-from pam_retriever.display.shown import ShownHits, ShownImagination, ShownIndex, ShownReport
+from pam_retriever.display.shown import ShownHits, ShownImagination, ShownIndex, ShownReport, report_text
 
-__all__ = ["ShownHits", "ShownImagination", "ShownIndex", "ShownReport", "explorer_html"]
+__all__ = ["ShownHits", "ShownImagination", "ShownIndex", "ShownReport", "explorer_html", "report_text"]

@@ -63,6 +63,27 @@ def _why(hit: Hit) -> str:
     return ", ".join(words)
 
 
+def report_text(report: FitReport) -> str:
+    """Returns a report as plain text."""
+    losses = report.losses
+    training = report.stopped_by
+    if losses:
+        training = (
+            f"loss {losses[0]:.3f} -> {losses[-1]:.3f} in {counted(len(losses), 'pass')}, "
+            f"{counted(report.steps, 'step')}, {report.seconds:.1f} s on {report.device} ({report.precision}), "
+            f"{counted(report.parameters, 'parameter')}, stopped by {report.stopped_by}"
+        )
+    text = (
+        f"FitReport({counted(report.memories, 'memory')}, {counted(report.trajectories, 'trajectory')}, "
+        f"{counted(report.associations, 'association')}, coverage {report.coverage:.0%}: {training})"
+    )
+    if report.requests:
+        text += f"\n{counted(report.requests, 'request')}"
+    if report.requests or report.validation.worths:
+        text += f"\n{report.validation!r}"
+    return text
+
+
 class ShownReport:
     """The notebook view of a ``FitReport``."""
 

@@ -11,6 +11,8 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Float32, Int64
 from pam_retriever.validation import read_list
 
+ROUNDING = 1e-6  # a part that is no larger, in shares of the largest, is a rounding error
+
 
 @dataclass(frozen=True)
 class Contributions:
@@ -29,10 +31,12 @@ class Contributions:
         return Contributions(self.names, self.values[positions])
 
     def of_each(self) -> list[dict[str, float]]:
-        """For each memory, returns the nonzero parts by name of the source."""
+        """For each memory, returns the parts by name of the source, the largest first; nothing for a part of 0."""
+        order = np.argsort(-np.abs(self.values), axis=1, kind="stable")
+        sorted_values = np.take_along_axis(self.values, order, axis=1).astype(float)
         return [
-            {name: value for name, value in zip(self.names, row, strict=True) if value}
-            for row in self.values.astype(float).tolist()
+            {self.names[at]: value for at, value in zip(columns, row, strict=True) if abs(value) > ROUNDING * abs(row[0])}
+            for columns, row in zip(order.tolist(), sorted_values.tolist(), strict=True)
         ]
 
     @classmethod

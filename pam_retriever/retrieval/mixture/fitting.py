@@ -308,6 +308,8 @@ def worths_of(
 ) -> list[Worth]:
     """Measures each source alone and the mixture, with weights that were not fitted on the same questions.
 
+    A source that says the same of every candidate, for example of times where there are none, has no result.
+
     All parts count. The last part has the most past requests, but it is only one period of time, and questions differ
     more between periods than this advantage is worth.
 
@@ -327,7 +329,8 @@ def worths_of(
     for name, features in sources:
         columns = np.arange(column, column + len(features))
         column += len(features)
-        rows.append((name, _alone(held_out, fitted, columns)[pairs]))
+        if np.ptp(held_out.choices.features[np.ix_(pairs, columns)], axis=0).any():
+            rows.append((name, _alone(held_out, fitted, columns)[pairs]))
     rows.append(("mixture", fitted.scores[pairs]))
     share, rank, used = _events(held_out, fitted.scores, judged)
     confidence = fitted.calibration(share, rank)
