@@ -35,7 +35,7 @@ class Contributions:
         order = np.argsort(-np.abs(self.values), axis=1, kind="stable")
         sorted_values = np.take_along_axis(self.values, order, axis=1).astype(float)
         return [
-            {self.names[at]: value for at, value in zip(columns, row, strict=True) if abs(value) > ROUNDING * abs(row[0])}
+            {self.names[at]: part for at, part in zip(columns, row, strict=True) if abs(part) > ROUNDING * abs(row[0])}
             for columns, row in zip(order.tolist(), sorted_values.tolist(), strict=True)
         ]
 
