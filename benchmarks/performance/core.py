@@ -1,6 +1,7 @@
 """``python -m benchmarks.performance.core``: recall relative to a plain FAISS search, and durable ``add``.
 
-All calls take turns in one run, because the speed of a shared machine changes; only the ratios are stable.
+The memories are those of the paper's world, of 128-d, or a random walk through rooms, of any other length. All calls
+take turns in one run, because the speed of a shared machine changes; only the ratios are stable.
 """
 
 from __future__ import annotations
@@ -27,18 +28,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=15, help="number of timings of each call")
     parser.add_argument("--singles", type=int, default=200, help="number of single queries in each timing")
+    parser.add_argument("--dim", type=int, default=paper.DIM, help="length of the vectors; 128 is the paper's world")
     parser.add_argument("--name", default="performance/core")
     arguments = parser.parse_args()
 
-    world = paper.build(42)
-    count, dim = world.states.shape
+    states, rooms = walk(arguments.dim)
+    count, dim = states.shape
     ids = [f"memory-{row}" for row in range(count)]
-    texts = [f"room {room}, moment {row}: what was seen and heard there" for row, room in enumerate(world.rooms)]
-    metadatas = [{"room": int(room), "moment": row, "session": row // 100} for row, room in enumerate(world.rooms)]
+    texts = [f"room {room}, moment {row}: what was seen and heard there" for row, room in enumerate(rooms)]
+    metadatas = [{"room": int(room), "moment": row, "session": row // 100} for row, room in enumerate(rooms)]
 
-    adding = measure_add(world.states, ids, texts, metadatas)
+    adding = measure_add(states, ids, texts, metadatas)
     index = PredictiveAssociativeIndex(dim=dim)
-    index.add(world.states, ids, texts, metadatas)
+    index.add(states, ids, texts, metadatas)
     # the quality of f does not affect speed; one pass of the default width
     index.fit(group_by="session", order_by="moment", config=FitConfig(passes=1), progress=False)
 
@@ -52,7 +54,7 @@ def main() -> None:
     cues = stored_cues(keys[chosen], chosen + 1, dim)
     queries = query_vectors(MODES["association"], cues.given, cues.completed, cues.predicted)
     names = [ids[row] for row in chosen]
-    noisy = (world.states[chosen] + 0.3 * random.standard_normal((1000, dim))).astype(np.float32)
+    noisy = (states[chosen] + 0.3 * random.standard_normal((1000, dim))).astype(np.float32)
 
     batch = interleave(
         {
@@ -92,6 +94,17 @@ def main() -> None:
             print(f"{what:15} {name:18} {figures['median_ms']:9.3f} ms   {figures['ratio']:.2f} x bare FAISS")
     print(f"add, durable: {adding['per_second']:,.0f} memories a second in batches of {adding['batch']:,}")
     print(f"written to {report.write(arguments.name, result)}")
+
+
+def walk(dim: int, count: int = 50_000, stay: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    """Returns states (count, dim) and the room of each: the paper's world for 128-d, else rooms with noise."""
+    if dim == paper.DIM:
+        world = paper.build(42)
+        return world.states, world.rooms
+    random = np.random.default_rng(42)
+    centres = random.standard_normal((200, dim), np.float32)
+    rooms = np.repeat(random.integers(0, len(centres), count // stay), stay)
+    return centres[rooms] + np.float32(0.7) * random.standard_normal((count, dim), np.float32), rooms
 
 
 def measure_add(

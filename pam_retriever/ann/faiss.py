@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pam_retriever.ann.base import AT_ONCE, AnnFiles, Chunked, chunks
+from pam_retriever.ann.bounded import scan_flat
 from pam_retriever.ann.checked import check_read
 from pam_retriever.ann.erasing import erase_codes
 from pam_retriever.ann.factory import Choice, choose, read_kind
@@ -206,7 +207,7 @@ class FaissBackend:
     def _scan(self, queries: Float32, k: int, inside: Int64 | None) -> tuple[Float32, Int64]:
         """Returns the ``k`` best of all keys, or of those at the positions ``inside``, exactly."""
         if self._is_plain:
-            return scan(queries, self._index.blocks, self._positions.rows, k, inside)
+            return scan_flat(queries, self._index, self._positions.rows, k, inside)
         assert inside is not None
         if self._full is not None:
             return scan(queries, [self._full.mapped], self._positions.rows, k, inside)

@@ -6,11 +6,33 @@ separate block. A query for prefixes then reads only that block, and the prefixe
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from pam_retriever.types import Float32, Int64
 
 GROWTH = 2.5  # unused room takes no memory: the system assigns pages when they are written
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A vector that was compared with all keys.
+
+    Attributes:
+        query: (width,) the vector.
+        squared: the square of its length.
+        products: (n,) its products with the keys.
+    """
+
+    query: Float32
+    squared: float
+    products: Float32
+
+    def cosine(self, other: Float32) -> float:
+        """Returns the cosine with another vector."""
+        lengths = np.sqrt(self.squared * float(other @ other))
+        return abs(float(self.query @ other)) / max(float(lengths), 1e-30)
 
 
 class FlatKeys:
@@ -20,6 +42,11 @@ class FlatKeys:
         width: length of a key.
         capacity: number of keys to reserve room for.
         first: length of the prefix that lies in a separate block; 0 for none.
+
+    Attributes:
+        ntotal: the number of keys.
+        code_size: bytes per key.
+        compared: the vector that was last compared with all prefixes; None after a change of the keys.
     """
 
     is_trained = True
@@ -29,11 +56,28 @@ class FlatKeys:
         widths = np.diff([0, *self._cuts, width]).tolist()
         self._blocks: list[Float32] = [np.empty((capacity, part), np.float32) for part in widths]
         self.ntotal, self.code_size = 0, 4 * width
+        self.compared: Compared | None = None
+        self._longest, self._measured = [0.0] * len(widths), 0
 
     @property
     def blocks(self) -> tuple[Float32, ...]:
         """All keys as blocks (n, part of the width), without a copy."""
         return tuple(block[: self.ntotal] for block in self._blocks)
+
+    @property
+    def longest(self) -> list[float]:
+        """The length of the longest key in each block, or more."""
+        if self._measured < (count := self.ntotal):
+            new = (block[self._measured : count] for block in self._blocks)
+            squares = [float(np.einsum("nd,nd->n", some, some).max()) for some in new]
+            self._longest = [max(old, square**0.5) for old, square in zip(self._longest, squares, strict=True)]
+            self._measured = count
+        return self._longest
+
+    def note(self, query: Float32, products: Float32) -> None:
+        """Remembers the products (n,) of the first block with a query, for the next query."""
+        squared = float(query @ query)
+        self.compared = Compared(query.copy(), squared, products) if squared > 0 else None
 
     def add(self, keys: Float32) -> None:
         """Appends keys (m, width)."""
@@ -44,12 +88,13 @@ class FlatKeys:
                 grown[: self.ntotal] = block[: self.ntotal]
                 self._blocks[at] = block = grown
             block[self.ntotal : count] = part
-        self.ntotal = count
+        self.ntotal, self.compared = count, None
 
     def remove(self, positions: Int64) -> None:
         """Deletes the keys at ``positions``; later keys move up."""
         self._blocks = [np.delete(block, positions, axis=0) for block in self.blocks]
-        self.ntotal = len(self._blocks[0])
+        self.ntotal, self.compared = len(self._blocks[0]), None
+        self._measured -= int((positions < self._measured).sum())
 
     def reconstruct_batch(self, positions: Int64) -> Float32:
         """Returns copies of the keys at ``positions``."""

@@ -46,7 +46,7 @@ def scan(
     """
     rows = rows if positions is None else rows[positions]
     if len(queries) <= FEW:
-        return _best(_sums(_parts(queries, blocks), positions), rows, k)
+        return best(_sums(_parts(queries, blocks), positions), rows, k)
     if len(queries) <= SOME and len(queries) * len(rows) <= AT_ONCE:
         return _best_of_some(_parts(queries, blocks), rows, k, positions)
     scores, found = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
@@ -116,14 +116,14 @@ def few_products(queries: Float32, keys: Float32) -> Float32:
     return products
 
 
-def _best(scores: Float32, rows: Int64, k: int) -> tuple[Float32, Int64]:
+def best(scores: Float32, rows: Int64, k: int) -> tuple[Float32, Int64]:
     """Returns the ``k`` best of scores (Q, n)."""
-    above = np.flatnonzero(scores >= _bound(scores, k)[:, None])  # one index is faster to find than a pair
+    above = np.flatnonzero(scores >= bounds(scores, k)[:, None])  # one index is faster to find than a pair
     query, position = np.divmod(above, scores.shape[1])
     return _sorted(scores[query, position], rows[position], query, len(scores), k)
 
 
-def _bound(scores: Float32, k: int) -> Float32:
+def bounds(scores: Float32, k: int) -> Float32:
     """Returns a bound (Q,) that at least ``k`` of the scores (Q, n) of each query reach, and few more."""
     groups = scores.shape[1] // GROUP
     if groups >= 2 * k:  # a group holds every ``groups``-th score: NumPy compares along the long axis faster
