@@ -39,19 +39,29 @@ def shifted(joiner: Joiner, atom: Atom) -> tuple[int, Span, str] | None:
             day = span[0] - DAY if side == "B" else span[1]
             part = str(tokens[matched.start("part")].value)
             return None if side == "o" else (matched.start(), part_of(midnight(day), part), "part of day")
-        unit = str(tokens[matched.start("unit")].value)
-        if unit in ("hour", "minute") and matched["count"] is None:
-            return None  # "emails to hr before 10 May"
-        if side == "o":
-            return (matched.start(), unit_at(unit, span[0]), unit) if unit in ("week", "weekend", "month") else None
-        counted = tokens[matched.start("count")] if matched["count"] else None
-        several = joiner.context.language == "en" and tokens[matched.start("unit")].text.lower().endswith("s")
-        return matched.start(), _units_beside(span, unit, side == "B", counted, several), unit
+        return _unit_beside(joiner, matched, span, side)
     except (ValueError, OverflowError):  # outside the years 1 to 9999
         return None
 
 
-_CLOCK_BEFORE = re.compile(r"(?:(?<=t)|(?<![hgaBuqbfsR&t]))Cu?[xZ]{1,4}[nhio]?t?$")
+def _unit_beside(joiner: Joiner, matched: re.Match[str], span: Span, side: str) -> tuple[int, Span, str] | None:
+    """Reads "two days before Christmas" as that day, "the two days before Christmas", "the week of 10 May"."""
+    first, token = matched.start(), joiner.tokens[matched.start("unit")]
+    unit = str(token.value)
+    if unit in ("hour", "minute") and matched["count"] is None:
+        return None  # "emails to hr before 10 May"
+    if side == "o":
+        return (first, unit_at(unit, span[0]), unit) if unit in ("week", "weekend", "month") else None
+    counted = joiner.tokens[matched.start("count")] if matched["count"] else None
+    if counted is not None and counted.code == "N" and joiner.codes[:first].endswith("t"):
+        count = int(counted.value)
+        whole = (moved(span[0], unit, -count), span[0]) if side == "B" else (span[1], moved(span[1], unit, count))
+        return first, whole, "range"
+    several = joiner.context.language == "en" and token.text.lower().endswith("s")
+    return first, _units_beside(span, unit, side == "B", counted, several), unit
+
+
+_CLOCK_BEFORE = re.compile(r"(?:(?<=t)|(?<![hgaBuqbfsR&t]))Cu?[xZ]{1,4}[nhio]?t?$|(?<![&ufBabqsR])[hg]C,?[nio]?t?$")
 
 
 def at_clock(joiner: Joiner, atom: Atom) -> tuple[int, Span, str] | None:
@@ -60,7 +70,8 @@ def at_clock(joiner: Joiner, atom: Atom) -> tuple[int, Span, str] | None:
     day = found and joiner.resolve(atom)
     if found is None or day is None or day[1] - day[0] != DAY:
         return None
-    span, kind = timed(Match(joiner.tokens, found.start(), found.start(), joiner.context), day, "day")
+    at = joiner.codes.index("C", found.start())
+    span, kind = timed(Match(joiner.tokens, at, at, joiner.context), day, "day")
     return span and (found.start(), span, kind)
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pam_retriever.timewords.lexicon import Token, words
 
 _DIGITS = {"一": 1, "二": 2, "两": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9}
-_NAMES = re.compile("快乐|乐队|餐厅|咖啡|酒吧|书店|百货|头条")
+_NAMES = re.compile("快乐|愉快|乐队|餐厅|咖啡|酒吧|书店|百货|头条")
 
 
 @lru_cache(maxsize=1)

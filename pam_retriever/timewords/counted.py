@@ -30,6 +30,8 @@ def relative_unit(match: Match) -> Atom | None:
         and match.tokens[match.last - 1].value != 2
         and match.token("L").text.lower() == "last"
     )
+    if unit == "minute" and match.first and match.tokens[match.first - 1].code == "h":
+        return None  # "at the last minute"
     if unit in ("minute", "hour") and rolling and (following is None or following.code != "o"):
         return match.fixed((moved(now, unit, -1), now), "range")  # "in the past hour"
     if unit in ("minute", "hour", "half") or (following is not None and following.code == "B"):
@@ -56,6 +58,8 @@ def plain_weekend(match: Match) -> Atom | None:
     following = match.next()
     if match.first == match.last and match.context.language != "zh":
         return None
+    if match.token("U").text.lower() == "weekends":
+        return None  # "on weekends"
     if match.word("U") != "weekend" or (following is not None and following.code in "Bao"):
         return None
     now = match.context.now
@@ -98,6 +102,19 @@ def _rolled(match: Match, unit: str, count: int) -> Atom | None:
         return match.fixed((midnight(now), midnight(moved(now, unit, count)) + DAY), "range")
     start = moved(now, unit, -count)
     return match.fixed((start, now) if unit in ("hour", "minute") else (midnight(start), midnight(now) + DAY), "range")
+
+
+def of_age(match: Match) -> Atom | None:
+    """Reads "older than 30 days", "not older than a week"."""
+    side, now, unit = match.tokens[match.first], match.context.now, match.word("U")
+    if side.value != "age" or unit == "half":
+        return None
+    count = match.number("N") if match.has("N") else 1 if not match.has("w") else 5 if match.number("w") == 1 else 2
+    at = moved(now, unit, -count)
+    at = at if unit in ("hour", "minute") else midnight(at)
+    if side.code == "B":
+        return match.fixed((datetime.min, at), "before")
+    return match.fixed((at, midnight(now) + DAY), "range")
 
 
 def ago(match: Match) -> Atom | None:
@@ -266,17 +283,25 @@ def weekday(match: Match) -> Atom | None:
     elif match.has("T"):
         start = unit_at("week", today)[0] + number * DAY
     else:
-        kind = timed(match, (today, today + DAY), "day")[1]
-
-        def resolve(anchor: datetime, future: bool) -> Span | None:
-            day = midnight(anchor)
-            distance = (number - day.weekday()) % 7
-            start = day + distance * DAY if future else day - ((-distance) % 7) * DAY
-            return timed(match, (start, start + DAY), "day")[0]
-
-        return match.atom(resolve, kind, fixed=False, weak=not governed and match.has("b"))
+        return _plain_weekday(match, number, weak=not governed and match.has("b"))
     span, kind = timed(match, (start, start + DAY), "day")
     return match.fixed(span, kind)
+
+
+def _plain_weekday(match: Match, number: int, weak: bool) -> Atom:
+    """Returns the last such weekday that has begun, at its time of day; the next if the text looks ahead."""
+    kind = timed(match, (datetime(2000, 1, 3), datetime(2000, 1, 4)), "day")[1]
+
+    def resolve(anchor: datetime, future: bool) -> Span | None:
+        day = midnight(anchor)
+        distance = (number - day.weekday()) % 7
+        start = day + distance * DAY if future else day - ((-distance) % 7) * DAY
+        span = timed(match, (start, start + DAY), "day")[0]
+        if span is not None and span[0] > anchor and not future:  # "Friday evening", asked on Friday at noon
+            return span[0] - 7 * DAY, span[1] - 7 * DAY
+        return span
+
+    return match.atom(resolve, kind, fixed=False, weak=weak)
 
 
 def _is_title(match: Match) -> bool:

@@ -18,7 +18,8 @@ _HOURS = rf"(?:(?:b[gh]?t?[NC]&|fh?t?[NC]u|[CN]u)t?C|(?:{HOURS.pattern})(?![xU])
 _AT = rf"(?:{_HOURS}|[aB]?[hgu]?[hgu]?t?C(?:[ofi]?t?P)?|[hi]t?P|[hg]t?N(?=[.,]|$))"
 _CLOCK = rf"(?:(?:{_HOURS}|[aB]?[hg]?C|PoC),?[no]?t?)"
 _REPEATED = re.compile("E[UWMSHP]")  # "each day" last week
-_YEAR = "(?:,?o?U?Y|o?t?[LXT]U|o?t?U[LX])"
+_YEAR = "(?:,?o?U?Y|o?t?[LXT]U|o?t?U[LX]|,?[Nt]UA|,?A[Nt]U|,?BNU)"
+_WEEKDAY = "n?t?[TX]{0,2}W"  # beside its date: "this Friday, 7 June"
 _TO = "[&u,]"  # between the two counts of "two or three weeks ago"
 _LEAD = "(?:[LXT]U|t?U[LX])[inhr,]?t?"  # "last year at" Christmas
 
@@ -27,13 +28,13 @@ _LEAD = "(?:[LXT]U|t?U[LX])[inhr,]?t?"  # "last year at" Christmas
 RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] = tuple(
     (re.compile(pattern), code, rule)
     for pattern, code, rule in (
-        (rf"(?:C,?n?t?|Pot?)?(?:n?t?W,?)?D(?:#W\.)?(?:,?{_AT})?", "D", dated.figures),
+        (rf"(?:C,?n?t?|Pot?)?(?:{_WEEKDAY},?)?D(?:#W\.)?(?:,?{_AT})?", "D", dated.figures),
         (
-            rf"(?:C,?n?t?|Pot?)?(?:n?t?W,?t?)?[NO]o?M{_YEAR}?(?:,?{_AT})?",
+            rf"(?:C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?[NO]o?M{_YEAR}?(?:,?{_AT})?",
             "M",
             dated.day_and_month,
         ),
-        (rf"(?:C,?n?t?|Pot?)?(?:n?t?W,?t?)?M#?t?[NO](?:[,#]?Y|o?[LXT]U)?(?:,?{_AT})?", "M", dated.day_and_month),
+        (rf"(?:C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?M#?t?[NO](?:[,#]?Y|o?[LXT]U)?(?:,?{_AT})?", "M", dated.day_and_month),
         (rf"Y?,?M,?[NO]PC?|Y,?M,?[NO](?:,?{_AT})?", "M", dated.day_and_month),
         (r"[NO](?=(?:[&,]t?[NO])*&t?[NO]o?M)|(?:(?<=M[NO]&)|(?<=M[NO]&t))[NO]", "", ordinal.day_of_list),
         (r"[NO]ut?[NO]o?M(?:,?o?Y|o?[LXT]U)?|[NO]o?ut?[NO]o?M", "M", dated.days_and_month),
@@ -53,7 +54,8 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (r"t?(?:v[oi]?t?)?OU", "U", ordinal.numbered_century),
         (r"t?OUot?K", "K", ordinal.half_of_decade),
         (rf"OU{_YEAR}?", "U", ordinal.numbered_week),
-        (r"t?T?[LXTV]t?U|t?TVU|t?U[LXT]|t?UL", "U", counted.relative_unit),
+        (r"t?T?[LXTV]t?U|t?TVU", "U", counted.relative_unit),
+        (r"t?U[LXT]", "U", counted.relative_unit),
         (r"TN[LV]U|t?[LXTV]t?wo?U|t?[LXTV]t?w?NU|[tTo]?N[LV]U|t?NU[LX]|t?[NN]?[LXV]NU", "U", counted.rolling_units),
         (rf"t?[LXV]N{_TO}?NU|[tTo]?N{_TO}N[LV]U", "U", counted.rolling_units),
         (r"(?:[hnir]t?)?U", "U", counted.plain_weekend),
@@ -62,6 +64,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (r"c,?(?:[LX]U|t?U[LX]|[Nt]UA|iY)|(?:[LX]U|t?U[LX])[hgiuo]?t?c", "c", counted.this_day_then),
         (r"tU&tUA|N&tUUA|A[Nt]U&U|NUUA", "U", counted.half_more_ago),
         (r"[LX]Uo?R", "R", counted.this_day_then),
+        (r"[Ba](?:[Nt]|t?wo?)U(?!A)", "U", counted.of_age),
         (rf"N{_TO}?NUA|AN{_TO}NU|BN{_TO}NU", "U", counted.between_ago),
         (
             rf"{_CLOCK}?(?:[Nt]UA|t?wo?UA|AN?[Ntw]o?U|B(?:w?[Nt]|tN|t?wo?)U)(?:[io]?t?P)?(?:,?{_AT})?",
@@ -97,7 +100,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
             "M",
             ordinal.nth_in_month,
         ),
-        (rf"t?OU(?:{_YEAR}|ot?U)?|t?[OL](?:N|w)?U(?:oY|ot?[LXT]?U|oU[LX])", "U", ordinal.nth_in_year),
+        (rf"t?OU(?:{_YEAR}|ot?U)?|t?(?:[OL](?:N|w)?|N[OL])U(?:oY|ot?[LXT]?U|oU[LX])", "U", ordinal.nth_in_year),
         (r"t?[OL](?:N|wo?)?[UW]o(?:t?[LXT]U|t?U[LX]|t?U)|[LXT]Uo?ON?[UW]", "U", ordinal.nth_in_month),
         (rf"Y?M{_YEAR}?o?ON?[UW]", "M", ordinal.nth_in_month),
         (r"et?TU|eR", "e", counted.earlier_or_later),

@@ -89,12 +89,15 @@ class Joiner:
     def range(self, left: Atom, right: Atom) -> Span | None:
         """Joins two times to a range. A start without a year is the last one before the end."""
         end = self.resolve(right)
-        if end is None:
+        start = end and (self.resolve(left) if left.fixed else self.resolve(left, end[0], False))
+        if start is None or end is None:
             return None
-        start = self.resolve(left, end[0], False) if not left.fixed else self.resolve(left)
-        if start is None or start[0] >= end[1]:
-            return None
-        return start[0], end[1]
+        codes = self.codes[left.first : left.last + 1]
+        if "Y" in codes and left.kind != "year" and not right.fixed:  # "March 2022 to May"
+            end = self.resolve(right, start[0], True)
+        elif start[0] >= end[1] and codes.endswith("LW"):  # "last Monday to Thursday", asked on a Wednesday
+            start = start[0] - 7 * DAY, start[1]
+        return (start[0], end[1]) if end is not None and start[0] < end[1] else None
 
     def list_item(self, left: Atom, right: Atom) -> Span | None:
         """Gives the left part of "March and May 2023" the year of the right part."""

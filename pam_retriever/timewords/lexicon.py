@@ -31,17 +31,19 @@ def listed(words: str) -> frozenset[str]:
 # words that distinguish the languages
 _TELLING = {
     "en": "the what who did were is in on and of to i we you she he it they where which when how for with my",
-    "de": "der die das wer ist war haben wir und im am ich nicht wann wo wie den dem ein eine mit hat sie",
+    "de": "der die das wer ist war haben wir und im am ich nicht wann wo wie den dem ein eine mit hat sie auf für zu"
+    " bei nach mein meine hab uns mir noch",
     "fr": "le la les qui que qu est nous et en des du dans je pas quand il elle une un avons ont au été on fait ce"
-    " avant après quart environ peu",
-    "es": "el la los qué quién que y en del por para con no una un fue pasó hace está cuándo es su yo lo antes después",
+    " avant après quart environ peu y ma mes ses sa chez avec sur où quel quelle",
+    "es": "el la los qué quién que y en del por para con no una un fue pasó hace está cuándo es su yo lo antes después"
+    " mi mis te se nos con muy ya hoy",
 }
 TELLING = {language: listed(words) for language, words in _TELLING.items()}
 LETTERS = {"de": frozenset("äöüß"), "fr": frozenset("àâçèéêîôùûœ"), "es": frozenset("áéíñóú¿¡")}
 # words that show that a sentence is about the future
 FUTURE = {
     "en": r"\b(will|won't|shall|gonna|going to|plan(?:s|ned|ning)?|upcoming|looking forward|can't wait|due|about to)\b"
-    r"|'ll\b|\bneeds? to\b|\bha(?:s|ve) to\b",
+    r"|'ll\b|\bwhen(?:['’]s| is| are| does| do)\b|\bneeds? to\b|\bha(?:s|ve) to\b",
     "de": r"\b(wird|werden|werde|wirst|muss|müssen|planen|plane|geplant|vorhaben)\b",
     "fr": r"\b(allons|vais|va|vont|prévu|prévoyons|sera|serons|ferons)\b",
     "es": r"\b(vamos a|voy a|va a|van a|planeamos|planeado|será|haremos)\b",

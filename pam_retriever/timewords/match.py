@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from pam_retriever.timewords import dates
@@ -105,6 +105,10 @@ def year_of(match: Match) -> int | None:
     if match.has("U") and match.word("U", -1) == "year":
         if match.has("R"):
             return None
+        if match.has("A") or match.has("B"):  # "in March two years ago", "im Sommer vor zwei Jahren"
+            unit = max(at for at in range(match.first, match.last + 1) if match.tokens[at].code == "U")
+            count = match.tokens[unit - 1]
+            return match.context.now.year - (int(count.value) if count.code == "N" else 1)
         return match.context.now.year + (1 if match.has("X") else 0 if match.has("T") else -1)
     return None
 
@@ -188,7 +192,19 @@ def daily(match: Match, of: Callable[[int], Span | None]) -> Atom | None:
     kind = timed(match, (datetime(2000, 1, 1), datetime(2000, 1, 2)), "day")[1]
     if year is not None:
         return match.fixed(timed(match, of(year), "day")[0], kind)
-    return match.yearly(lambda y: timed(match, of(y), "day")[0], kind)
+    found = match.yearly(lambda y: timed(match, of(y), "day")[0], kind)
+    return _on_weekday(found, match.number("W")) if match.has("W") else found
+
+
+def _on_weekday(atom: Atom, weekday: int) -> Atom:
+    """Returns a day of a month in the next year, or the last, if it is this weekday there only: "Friday, 7 June"."""
+
+    def resolve(anchor: datetime, future: bool) -> Span | None:
+        usual, other = atom.resolve(anchor, future), atom.resolve(anchor, not future)
+        named = [span for span in (usual, other) if span is not None and span[0].weekday() == weekday]
+        return named[0] if named else usual
+
+    return replace(atom, resolve=resolve)
 
 
 def counted(match: Match, of: Callable[[int], Span | None], kind: str) -> Atom | None:
@@ -204,4 +220,12 @@ def counted(match: Match, of: Callable[[int], Span | None], kind: str) -> Atom |
         if found is not None and found[0] <= now:
             found = occurrence(of, found[1], True)
         return match.fixed(found, kind)
-    return match.fixed(of(now.year), kind)
+    before, this = of(now.year - 1), of(now.year)
+    if (
+        before
+        and this
+        and before[1].year == now.year
+        and (now < before[1] or (not match.context.future and now - before[1] < this[0] - now))
+    ):
+        return match.fixed(before, kind)  # "this winter", asked in January or in April
+    return match.fixed(this, kind)

@@ -28,7 +28,10 @@ _WORKS = listed(
 
 
 def is_title(tokens: list[Token], first: int, last: int) -> bool:
-    """Whether a time is a title: "lyrics of September", "a review of August by Ann Lee"."""
+    """Whether a time is a title: "lyrics of September", "a review of August by Ann Lee", "I saw The Last Summer"."""
+    at = first if tokens[first].code == "t" else first - 1  # of an article
+    if at > 0 and tokens[at].code == "t" and tokens[at].text.istitle() and tokens[at - 1].code in "xZ":
+        return True
     front = [token for token in tokens[max(0, first - 3) : first] if token.code != "t"]
     if len(front) < 2 or front[-1].code not in "oruhf":
         return False

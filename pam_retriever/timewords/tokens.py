@@ -30,6 +30,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 _TELLING_WORD = re.compile(r"(?<!\d)[^\W\d_]+")  # not the "am" of "10am"
 _FIGURE = re.compile(r"[\d\u4e00-\u9fff]")
 _CHINESE_CHARACTER = re.compile(r"[\u4e00-\u9fff]")
+_ELIDED = re.compile(r"\b(?:[jcn]|qu)['’]\w", re.IGNORECASE)  # "j'ai"; "l'" and "d'" are in names, too
 MAX_TEXT = 2**31
 _FIRST_PERSON = ("I", "I'", "I’")  # "in the spring I took": no name
 _WORDS = ("word", "elided")  # groups of the pattern
@@ -107,6 +108,7 @@ def language_of(text: str) -> str:
     for word in set(_TELLING_WORD.findall(text[:400].lower())):
         for language, weight in weights.get(word, ()):
             counts[language] += weight
+    counts["fr"] += _ELIDED.search(text) is not None
     if not text.isascii():
         for language, letters in LETTERS.items():
             counts[language] += 0.5 * (not letters.isdisjoint(text[:400].lower()))
@@ -194,7 +196,7 @@ def _coded(
         last = end - len(word) + len(bare)
         if last < end and first in "WM" and bare not in NAMES and _plain_before(before):
             entry = (("n" if first == "W" else "i", 1), *entry)  # "Thursday's lunch", "July's sales"
-    if named and first == "R":
+    if named and (first == "R" or bare == "midnight"):
         return [Token("Z", value, start, last, text, weak)]  # the song "Yesterday", "The Day After Tomorrow"
     return [Token(code, value, start, last, text, weak) for code, value in entry]
 

@@ -21,12 +21,13 @@ M9: september sept sep|M10: october oct|M11: november nov|M12: december dec
 W0: monday mon|W1: tuesday tue tues|W2: wednesday wed|W3: thursday thu thur thurs|W4: friday fri|W5: saturday sat
 W6: sunday sun
 Uminute: minute minutes min mins|Uhour: hour hours hr hrs|Uday: day days
-Uweek: week weeks wk wks|Umonth: month months|Uyear: year years yr yrs
+Uweek: week weeks wk wks|Umonth: month months mos|Uyear: year years yr yrs
 Uquarter: quarter quarters|Udecade: decade decades|Ucentury: century centuries
-Uweekend: weekend weekends week-end
-Uhalf: half|N2 Uweek: fortnight|C12h: noon midday lunchtime
+Uweekend: weekend weekends week-end wknd
+Uhalf: half|N2 Uweek: fortnight|C12h: noon midday lunchtime|C0h: midnight
 N6 Umonth: half_a_year half_year|N30 Uminute: half_an_hour half_hour|N15 Uminute: quarter_of_an_hour quarter_hour
 N5 Uyear: half_a_decade|Uweek: calendar_week|i1 Hthe_holidays: over_the_holidays during_the_holidays
+a1 Hthe_holidays: after_the_holidays|B1 Hthe_holidays: before_the_holidays|Hholy_week: holy_week
 N1: one|N2: two|N3: three|N4: four|N5: five|N6: six|N7: seven|N8: eight|N9: nine|N10: ten|N11: eleven|N12: twelve
 N13: thirteen|N14: fourteen|N15: fifteen|N20: twenty|N30: thirty
 O1: first|O2: second latter|O3: third|O4: fourth|O5: fifth|O-1: final|O6: sixth|O7: seventh|O8: eighth|O9: ninth
@@ -52,24 +53,26 @@ Hchinese_new_year: chinese_new_year lunar_new_year
 Hmid-autumn: mid-autumn_festival|Hdragon_boat: dragon_boat_festival|Hdiwali: diwali|Hholi: holi|Hpurim: purim
 Hpassover: passover|Hrosh_hashanah: rosh_hashanah|Hyom_kippur: yom_kippur|Hsukkot: sukkot|Hhanukkah: hanukkah chanukah
 Heid: eid eid_al-fitr|Heid_al-adha: eid_al-adha
-R-1: yesterday|R0: today|R1: tomorrow|R-2: day_before_yesterday|R2: day_after_tomorrow
-Pmorning: morning|Pafternoon: afternoon|Pevening: evening|Pnight: night|R0 Pnight: tonight
+R-1: yesterday yday|R0: today|R1: tomorrow tmrw|R-2: day_before_yesterday|R2: day_after_tomorrow
+Pmorning: morning|Pafternoon: afternoon|Pevening: evening|Pnight: night nite|R0 Pnight: tonight tonite
 R-2 Pnight: the_night_before_last|w1 Uday A1: the_other_day the_other_night the_other_evening|n1 Uweekend: all_weekend
 Pdawn: early_hours small_hours
 K2000: noughties|vend Uyear: year-end|vend Umonth: month-end|vend: close_of|w1 Uweekend A1: the_other_weekend
 Hthe_holidays: christmas_period christmas_season festive_season festive_period
 V1 w1 Uday: recent_days|V1 w1 Uweek: recent_weeks|V1 w1 Umonth: recent_months|V1 w1 Uyear: recent_years
 w1 Uweek A1: the_other_week|eearlier T1 Uyear: year_to_date ytd
-eearlier T1 Umonth: month_to_date|c3: this_time same_time|c0: this_day this_very_day
+eearlier T1 Uquarter: quarter_to_date qtd|eearlier T1 Uweek: week_to_date wtd
+eearlier T1 Umonth: month_to_date mtd|c3: this_time same_time|c0: this_day this_very_day
 L1: last previous|V1: past|t1 V1: these_past these_last|X1: next coming upcoming following|T1: this|L2: before_last
-A1: ago back earlier_than_now|F1: from_now from_today hence|w1: few several|w2: couple
+A1: ago back earlier_than_now|F1: from_now from_today hence|w1: few several|w2: couple coupla
 vearly: early|vmid: mid middle_of middle|vlate: late
 vbegin: beginning_of start_of beginning start|vend: end_of end
 eearlier: earlier older sooner|elater: later newer|fopen: no_earlier_than not_before
 k: now right_now the_present present
 t1: the a an|o1: of|i1: in during throughout within over|n1: on|h1: at|r1: for|b1: between|&1: and or|f1: from
-u1: to through thru until till – — -|s1: since|a1: after later_than newer_than more_recent_than|g1: around about circa
-B1: before prior_to preceding leading_up_to earlier_than older_than|q1: by up_to no_later_than up_until
+u1: to through thru until till – — -|s1: since|a1: after later_than more_recent_than
+aage: newer_than no_older_than not_older_than|g1: around about circa
+B1: before prior_to preceding leading_up_to earlier_than|Bage: older_than|q1: by up_to no_later_than up_until
 j1: onward onwards|y1: to_date|E1: every each|x: starting commencing ending
 """
 _GERMAN = """
@@ -91,7 +94,7 @@ Hchristmas: ersten_weihnachtstag ersten_weihnachtsfeiertag|Hboxing_day: zweiten_
 vlate S1: spätsommer|vearly S1: frühsommer|vmid S1: hochsommer|vlate S2: spätherbst|vearly S2: frühherbst
 x: guten_morgen guten_abend guten_tag gute_nacht
 T1 Uyear: heuer
-C12h: mittag mittags|w1 Uday A1: neulich
+C12h: mittag mittags|C0h: mitternacht|w1 Uday A1: neulich
 Uquarter: quartal quartals|Uweekend: wochenende|Udecade: jahrzehnt|Ucentury: jahrhundert
 N1: eins|N2: zwei|N3: drei|N4: vier|N5: fünf|N6: sechs|N7: sieben|N8: acht|N9: neun|N10: zehn|N11: elf|N12: zwölf
 N14: vierzehn|N15: fünfzehn|N20: zwanzig|N30: dreißig
@@ -116,7 +119,8 @@ T1: diese diesen dieser dieses diesem im_laufe_der im_laufe_des im_laufe_dieser 
 w1: einige einigen wenigen|w2: paar|vmid: mitte|vbegin: anfang|vend: ende
 t1: der die das den dem ein eine einen einem einer eines|o1: des|i1: im in während|n1: am|h1: an zu zum zur|r1: für über
 b1: zwischen
-&1: und oder|f1: von vom|fopen: ab|u1: bis – — -|s1: seit|B1: vor älter_als|a1: nach neuer_als|g1: um gegen
+&1: und oder|f1: von vom|fopen: ab|u1: bis – — -|s1: seit|B1: vor|Bage: älter_als
+a1: nach|aage: neuer_als jünger_als|q1: bis_einschließlich|g1: um gegen
 E1: jeden jede jedes jeder
 """
 _FRENCH = """
@@ -125,7 +129,7 @@ M10: octobre oct|M11: novembre nov|M12: décembre déc
 W0: lundi|W1: mardi|W2: mercredi|W3: jeudi|W4: vendredi|W5: samedi|W6: dimanche
 Uminute: minute minutes|Uhour: heure heures|Uday: jour jours|Uweek: semaine semaines|Umonth: mois
 Uyear: an ans année années|Uquarter: trimestre|Uhalf: semestre moitié demi demie quinzaine|Uweekend: week-end weekend
-Ucentury: siècle|Udecade: décennie|C12h: midi|N15 Uday: quinzaine_de_jours|N30 Uminute: demi-heure
+Ucentury: siècle|Udecade: décennie|C12h: midi|C0h: minuit|N15 Uday: quinzaine_de_jours|N30 Uminute: demi-heure
 N15 Uminute: quart_d'_heure|N90 Uminute: heure_et_demie
 A1: il_y_a_environ il_y_a_à_peu_près il_y_a_presque il_y_a_près_d' il_y_a_près_de il_y_a_plus_d' il_y_a_plus_de
 A1: il_y_a_un_peu_plus_d' il_y_a_un_peu_plus_de il_y_a_moins_d' il_y_a_moins_de
@@ -133,7 +137,7 @@ K1990: années_quatre-vingt-dix|K1980: années_quatre-vingts années_quatre-ving
 K1960: années_soixante
 N1: un une|N2: deux|N3: trois|N4: quatre|N5: cinq|N6: six|N7: sept|N8: huit|N9: neuf
 N10: dix dizaine|N11: onze|N12: douze douzaine|N15: quinze|N20: vingt vingtaine|N30: trente|N8: huitaine
-O1: premier première 1er|O2: deuxième second|O3: troisième|O4: quatrième
+O1: premier première premiers premières 1er|O2: deuxième second|O3: troisième|O4: quatrième
 S0: printemps|S1: été|S2: automne|S3: hiver
 Hchristmas: noël|Hchristmas_eve: réveillon_de_noël|Hnew_year: nouvel_an jour_de_l'_an|Heaster: pâques
 Hhalloween: halloween|Heaster_monday: lundi_de_pâques|Hgood_friday: vendredi_saint|Hpentecost: pentecôte
@@ -146,6 +150,7 @@ Hrentrée: rentrée|w1 Uday A1: autre_jour autre_soir autre_nuit|k: maintenant p
 c3: même_époque même_période même_date cette_époque cette_période pareille_époque|eearlier: plus_tôt|elater: plus_tard
 R-1: hier|R0: aujourd'hui aujourd’hui|R1: demain|R-2: avant-hier|R2: après-demain
 Pmorning: matin|Pafternoon: après-midi|Pevening: soir|Pnight: nuit
+B1: d'_avant_le d'_avant_la d'_avant_les
 L1: dernier dernière derniers dernières passé passée d'_avant précédent précédente
 X1: prochain prochaine prochains prochaines qui_vient
 L2: avant-dernier avant-dernière|T1: ce cet cette ces
@@ -160,7 +165,8 @@ M1: enero ene|M2: febrero feb|M3: marzo|M4: abril abr|M5: mayo|M6: junio|M7: jul
 M9: septiembre setiembre sept|M10: octubre oct|M11: noviembre nov|M12: diciembre dic
 W0: lunes|W1: martes|W2: miércoles|W3: jueves|W4: viernes|W5: sábado|W6: domingo
 Uminute: minuto minutos|Uhour: hora horas|Uday: día días|Uweek: semana semanas|Umonth: mes meses|Uyear: año años
-Uquarter: trimestre|Uhalf: semestre mitad medio media quincena|Uweekend: fin_de_semana finde|C12h: mediodía
+Uquarter: trimestre|Uhalf: semestre mitad medio media quincena|Uweekend: fin_de_semana finde
+C12h: mediodía|C0h: medianoche
 Ucentury: siglo|Udecade: década|N30 Uminute: media_hora|N15 Uminute: cuarto_de_hora|N90 Uminute: hora_y_media
 N6 Umonth: medio_año
 A1: hace_más_o_menos hace_casi hace_aproximadamente hace_poco_más_de hace_más_de hace_como hace_cerca_de hace_menos_de
@@ -171,7 +177,7 @@ c3: por_estas_fechas estas_fechas esta_época misma_época mismas_fechas estas_a
 k: ahora|w2: par|j1: en_adelante|eearlier: anteriores antes|elater: posteriores después más_tarde
 N1: un una uno|N2: dos|N3: tres|N4: cuatro|N5: cinco|N6: seis|N7: siete|N8: ocho|N9: nueve|N10: diez
 N11: once|N12: doce|N15: quince|N20: veinte|N30: treinta
-O1: primer primera primero|O2: segundo segunda|O3: tercer tercera|O4: cuarto cuarta
+O1: primer primera primero primeros primeras|O2: segundo segunda|O3: tercer tercera|O4: cuarto cuarta
 S0: primavera|S1: verano|S2: otoño|S3: invierno
 Hchristmas: navidad|Hchristmas_eve: nochebuena|Hnew_year's_eve: nochevieja|Hnew_year: año_nuevo|Heaster: pascua
 Hholy_week: semana_santa|Hchristmas_days: navidades|Hthe_holidays: vacaciones_de_navidad
@@ -190,7 +196,8 @@ vbegin: a_principios_de principios_de a_comienzos_de a_principios_del a_comienzo
 vend: a_finales_de finales_de a_fines_de a_finales_del a_fines_del
 t1: el la|t2: los las|o1: de del|i1: en durante|h1: al|r1: para|b1: entre|&1: y o|u1: a al hasta – — -
 s1: desde a_partir_de a_partir_del
-B1: antes_de antes_del anteriores_a anteriores_al|a1: después_de después_del tras posteriores_a posteriores_al
+B1: antes_de antes_del anteriores_a anteriores_al anterior_a anterior_al
+a1: después_de después_del tras posteriores_a posteriores_al posterior_a posterior_al
 g1: alrededor_de hacia|E1: todos todas cada
 """
 _CHINESE = """
