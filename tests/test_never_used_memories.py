@@ -19,10 +19,10 @@ finite = st.floats(-20, 20)
 candidates = st.lists(st.tuples(finite, st.booleans(), finite), min_size=1, max_size=6)
 
 
-def share_of_unused(scores, never):
-    """Returns the probability that a softmax gives to never-used memories."""
+def shares(scores):
+    """Returns the softmax of the scores of one question."""
     odds = [math.exp(score - max(scores)) for score in scores]
-    return sum(odd for odd, new in zip(odds, never, strict=True) if new) / sum(odds)
+    return [odd / sum(odds) for odd in odds]
 
 
 @given(st.lists(candidates, min_size=1, max_size=4))
@@ -38,22 +38,19 @@ def test_probability_is_reserved_for_memories_that_were_never_used(questions):
     assert not added[~never].any()
     for start, question in zip(starts.tolist(), questions, strict=True):
         end = start + len(question)
-        mine = never[start:end]
-        if mine.all() or not mine.any():
-            assert not added[start:end].any()
-            continue
-        gap = plain[start:end][mine].max() - plain[start:end][~mine].max()
-        mass = MOST / (1 + math.exp(-min(max(STEEP * float(gap), -30), 30)))
-        before = share_of_unused(scores[start:end].tolist(), mine.tolist())
-        after = share_of_unused((scores + added)[start:end].tolist(), mine.tolist())
-        assert after == pytest.approx(mass + (1 - mass) * before, abs=1e-4)
+        by_mixture = shares(scores[start:end].tolist())
+        without_feedback = shares((np.float32(STEEP) * plain[start:end]).tolist())
+        mass = [MOST * share * new for share, new in zip(without_feedback, never[start:end].tolist(), strict=True)]
+        expected = [m + (1 - sum(mass)) * p for m, p in zip(mass, by_mixture, strict=True)]
+        assert shares((scores + added)[start:end].tolist()) == pytest.approx(expected, abs=1e-4)
 
 
-def test_the_reserve_keeps_the_order_of_memories_that_were_never_used():
-    scores, never = np.array([9, 1, 3, 2], np.float32), np.array([False, True, True, True])
-    added = reserve_mass(scores, never, np.zeros(4, np.float32), np.zeros(1, np.int64))
-    assert np.ptp(added[1:]) == 0
-    assert added[1] > 0
+def test_a_memory_that_recall_without_feedback_finds_is_ahead_of_many_that_look_alike():
+    """Twenty never-used memories share what the mixture gives to them, and one of these is what the question says."""
+    scores = np.array([9.0, 7.0, 5.0, *[1.0] * 20], np.float32)
+    never, plain = np.arange(23) > 2, np.array([0.0, 0, 0, 2.0, *[0] * 19], np.float32)
+    served = scores + reserve_mass(scores, never, plain, np.zeros(1, np.int64))
+    assert np.argsort(-served)[:3].tolist() == [0, 3, 1]
 
 
 def test_queries_that_are_stored_memories_reserve_nothing():

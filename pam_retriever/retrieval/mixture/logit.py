@@ -68,6 +68,14 @@ def softmax(scores: Float32, starts: Int64) -> Float32:
     return share
 
 
+def log_softmax(scores: Float32, starts: Int64) -> Float32:
+    """Returns the logarithm of ``softmax``, also where that is 0 in float32."""
+    lengths = np.append(starts[1:], len(scores)) - starts
+    away = scores - np.repeat(np.maximum.reduceat(scores, starts), lengths)
+    log_share: Float32 = away - np.repeat(np.log(np.add.reduceat(np.exp(away), starts)), lengths)
+    return log_share
+
+
 def ranks(scores: Float32, question: Int64, starts: Int64) -> Int64:
     """Returns the rank (P,) of each pair among the pairs of its question, from 1."""
     order = np.lexsort((-scores, question))
