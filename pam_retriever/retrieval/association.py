@@ -1,21 +1,8 @@
 """Association scores from the predictor and from links, weighted by how certainly the cue is a known memory.
 
-The score of a memory p is its share of the associations of the cue q. Two estimates of the share are mixed by t, the
-probability that the cue is an experienced memory:
-
-    known    (links(q, p) + prior * learned(p | q)) / (links(q) + prior)
-    unknown  w1 learned(p | q) + w2 links of q's look-alikes + w3 links of the memories that ``learned`` finds
-             + w4 similarity
-
-The weights w are those of held-out memories, whose associates were all experienced. The associates of a new cue may be
-new, too, and only similarity finds those. So similarity gets a part of the weights: how often the associates of a new
-memory were new in the experience, but not more than the share of pairs of look-alikes of the cue that are both new.
-
-``learned`` is the softmax over the channels that ``fit`` calibrates. The first estimate is a count with Dirichlet
-smoothing (Zhai and Lafferty 2004). Links decide where there are some: the prior is so small that a memory without a
-link cannot rank above a linked one, unless ``familiarity`` shows that the two met by chance. A memory that was never
-experienced cannot have links, and was never a cue in training. So missing links are no evidence against it, and its
-share comes from similarity and the forward channel alone. Mentions of a stored cue without experience come first.
+The score of a memory is its share of the associations of the cue (``pair_shares``). Here the candidates and the
+evidence are gathered: links of the cue, memories that the channels find, links of look-alikes and of these memories,
+similarity. Mentions of a stored cue without experience come first.
 
 Shares are relative to the memories that a filter leaves. They do not depend on the number of hits: the odds of the best
 64 memories are added, and ``fit`` estimates the sum of the others.
@@ -23,7 +10,7 @@ Shares are relative to the memories that a filter leaves. They do not depend on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -33,31 +20,20 @@ from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.experience.walk import LEAST, walk
 from pam_retriever.model.keys import weighted
-from pam_retriever.model.scoring import (
-    BEST,
-    LOOK_ALIKES,
-    NAMED,
-    SMALLEST,
-    UNTESTED,
-    channels_of,
-    confidence,
-    fitted,
-    sharpened,
-)
+from pam_retriever.model.scoring import BEST, LOOK_ALIKES, NAMED, channels_of, sharpened
 from pam_retriever.retrieval.candidates import Candidates, Scorer
 from pam_retriever.retrieval.cues import Cues, look_alikes, recognised
 from pam_retriever.retrieval.directed import DirectedShares
 from pam_retriever.retrieval.first_mentions import FirstMentions, Part
 from pam_retriever.retrieval.odds import products_of, share_out
+from pam_retriever.retrieval.pair_shares import Pairs
 from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.store.view import View
-from pam_retriever.types import Bools, Calibration, Float32, Int64, ScoringWeights
+from pam_retriever.types import Calibration, Float32, Int64, ScoringWeights
 
 POOLED = 4  # number of candidates per hit
-UNEXPERIENCED = 3.0  # factor for the share of a memory without experience (docs/how/training.md)
-EPISODIC = 4  # a cue with at most this many linked memories per window was experienced once or twice
 
-# the sources by name; each consists of some of the parts below
+# the sources by name; each consists of some columns of the evidence of ``Pairs``
 SOURCES = {
     "experience": (1,),
     "prediction": (0,),
@@ -123,9 +99,8 @@ class AssociationScorer:
         values[missing, 0] = towards.of_pairs(query[missing], row[missing], odds.shares(late, query[missing]))
         experienced = view.links.experienced(row)
         values[:, self._without] = 0
-        novelty = _novelty(query, values, experienced, calibration)
-        share, factors = _weigh(query, values, experienced, t, calibration, view.window, novelty)
-        share, mentioned, factor = first.rank(query, row, share)
+        pairs = Pairs(query, values, experienced, t, calibration, view.window)
+        share, mentioned, factor = first.rank(query, row, pairs.shares())
 
         order = np.lexsort((-share, query))
         if self._without:  # drops memories that only an excluded source found
@@ -139,7 +114,7 @@ class AssociationScorer:
         complete = values.copy()
         missing = np.flatnonzero((values[:, 5] == 0) & ~experienced)
         complete[missing, 5] = look_like(query[missing], row[missing])  # not among the best by similarity
-        sureness = _confidence(complete, experienced, t[query], odds.lead[query], calibration, novelty[selected])
+        sureness = pairs.confidence(selected, complete, odds.lead[query])
         columns: list[Any] = [row, share, similarity, values[:, 0], np.ones(len(row), np.int64), sureness]
         if self._by_confidence:  # never with an explanation
             query, columns = self._raised(query, columns, experienced * first.factors(query, row))
@@ -150,7 +125,7 @@ class AssociationScorer:
         if not self._explain:
             return found
         found = [replace(one, mentions=first.ways(at, one.rows)) for at, one in enumerate(found)]
-        contributions, mentioned = values * (factors() * factor[:, None])[selected], mentioned[selected]
+        contributions, mentioned = values * (pairs.factors() * factor[:, None])[selected], mentioned[selected]
         sources = [_by_source(contributions[its], mentioned[its]) for its in of_each]
         return [replace(one, sources=its) for one, its in zip(found, sources, strict=True)]
 
@@ -172,135 +147,6 @@ def _by_source(parts: Float32, mentioned: Float32) -> Contributions:
     """Returns the part of each source in the scores of n memories, from the parts (n, 6) and mentions (n,)."""
     columns: dict[str, Float32] = {name: parts[:, list(its)].sum(axis=1) for name, its in SOURCES.items()}
     return Contributions.of(columns | {MENTIONS: mentioned})
-
-
-def _weigh(
-    query: Int64,
-    values: Float32,
-    experienced: Bools,
-    t: Float32,
-    calibration: Calibration,
-    window: int,
-    novelty: Float32,
-) -> tuple[Float32, Callable[[], Float32]]:
-    """Returns the share of each pair, and a function that splits shares into the parts (E, 6).
-
-    ``values`` (E, 6) are the parts in the order of ``AssociationScorer``. ``novelty`` (E,) is the part of the
-    associates of an unknown cue that were never experienced.
-    """
-    learned, links = values[:, 0], values[:, 1]
-    sure, prior = t[query], 1 / window
-    total = np.bincount(query, links, len(t))[query]
-    known = (links + prior * learned) / (total + prior)
-    by_channels, by_alike, by_named, by_similarity = mixture = _mixture(calibration, novelty)
-
-    def of_new() -> tuple[Float32, Float32, Float32]:
-        """Returns what scales the two parts of the share of a new memory, and the weight of the second."""
-        # for a cue of one or two experiences, a new memory does not rank above a linked one
-        met = np.bincount(query[links > 0], minlength=len(t))[query]
-        few = (met > 0) & (met <= EPISODIC * window)
-        scale = np.where(few, sure * prior / (total + prior) + (1 - sure), UNEXPERIENCED)
-        # cross-validation weighs similarity as it is, for memories with and without experience
-        unknown = UNEXPERIENCED * (1 - novelty) + novelty if fitted(calibration.unseen) else 1.0
-        of_similarity = np.where(few, scale, sure * UNEXPERIENCED + (1 - sure) * unknown)
-        similar = sure * _by_similarity_if_known(calibration) + (1 - sure) * by_similarity
-        return scale, of_similarity, similar
-
-    if experienced.all() and (sure == 1).all():  # mostly
-        share = known
-    else:
-        scale, of_similarity, similar = of_new()
-        old = sure * known + (1 - sure) * _unknown(values, mixture)
-        new = scale * (1 - similar) * values[:, 5] + of_similarity * similar * values[:, 4]
-        share = np.where(experienced, old, new)
-
-    def factors() -> Float32:
-        own, unsure = sure / (total + prior), 1 - sure
-        of_old = (
-            own * prior + unsure * by_channels,
-            own,
-            unsure * by_alike,
-            unsure * by_named,
-            unsure * by_similarity,
-            0 * own,
-        )
-        scale, of_similarity, similar = of_new()
-        new = (*[0 * own] * 4, similar * of_similarity, (1 - similar) * scale)
-        counted: Float32 = np.where(experienced[:, None], np.stack(of_old, axis=1), np.stack(new, axis=1))
-        return counted
-
-    return np.minimum(share, 1).astype(np.float32), factors
-
-
-def _novelty(query: Int64, values: Float32, experienced: Bools, calibration: Calibration) -> Float32:
-    """Returns the part (E,) of the associates of each cue that were never experienced, if the cue is unknown.
-
-    A pair of a cue and an associate is taken to be new as often as a pair of memories that look like the cue. Where
-    single memories are missing from the experience that is rare, and where whole trajectories are missing it is not.
-
-    ``values`` (E, 6) are the parts in the order of ``AssociationScorer``.
-    """
-    # cross-validation has counted the new associates of its cues
-    if experienced.all() or not fitted(calibration.unseen):
-        return np.zeros(len(query), np.float32)
-    similar = values[:, 4]
-    new, total = (np.bincount(query, mass) for mass in (similar * ~experienced, similar))
-    pairs = (new / np.maximum(total, SMALLEST)) ** 2
-    novelty: Float32 = np.minimum(pairs, calibration.novelty)[query].astype(np.float32)
-    return novelty
-
-
-def _mixture(calibration: Calibration, novelty: Float32) -> list[Float32]:
-    """Returns the weights (4, E) for unknown cues. Only similarity finds associates that were never experienced."""
-    *experienced, by_similarity = ((1 - novelty) * weight for weight in calibration.unseen.mixture)
-    return [*experienced, by_similarity + novelty]
-
-
-def _unknown(values: Float32, mixture: Sequence[float | Float32]) -> Float32:
-    """Returns the share (E,) of each pair, from the parts (E, 6), if the cue is no experienced memory."""
-    by_channels, by_alike, by_named, by_similarity = mixture
-    learned, _, alike, named, alike_weights, _ = values.T
-    share: Float32 = by_channels * learned + by_alike * alike + by_named * named + by_similarity * alike_weights
-    return share
-
-
-def _by_similarity_if_known(calibration: Calibration) -> float:
-    """Returns the part of similarity in the share of a memory that was never experienced, for an experienced cue."""
-    return (calibration.unseen if fitted(calibration.unseen) else UNTESTED).mixture[3]
-
-
-def _never_experienced(values: Float32, by_similarity: float) -> Float32:
-    """Returns the share (E,) of each pair, from the parts (E, 6), if the memory was never experienced."""
-    share: Float32 = (1 - by_similarity) * values[:, 5] + by_similarity * values[:, 4]
-    return share
-
-
-def _confidence(
-    values: Float32, experienced: Bools, sure: Float32, lead: Float32, calibration: Calibration, novelty: Float32
-) -> Float32:
-    """Returns the probability (E,) that cue and memory were experienced together.
-
-    If both were experienced, their links determine it. Otherwise it is estimated from shares. The share of a memory
-    that was never experienced is taken without the factor for its rank.
-
-    Args:
-        values: (E, 6) the parts in the order of ``AssociationScorer``.
-        experienced: (E,) whether the memory is in a trajectory.
-        sure: (E,) probability that the cue is an experienced memory.
-        lead: (E,) ``Odds.lead`` of the cue.
-        calibration: the calibration of recall.
-        novelty: (E,) the part of the associates of an unknown cue that were never experienced.
-    """
-    linked: Float32 = (values[:, 1] > 0).astype(np.float32)
-    if experienced.all() and (sure == 1).all():  # nothing to estimate
-        return linked
-    new = _never_experienced(values, _by_similarity_if_known(calibration))
-    similar = _never_experienced(values, calibration.unseen.mixture[3])
-    guess = np.where(experienced, _unknown(values, calibration.unseen.mixture), similar)
-    known = np.where(experienced, linked, confidence(calibration.seen, new, lead))
-    unknown = confidence(calibration.unseen, guess, lead) * (1 - novelty * experienced)
-    certain: Float32 = sure * known + (1 - sure) * unknown
-    return certain.astype(np.float32)
 
 
 def _query(cues: Cues, regime: ScoringWeights, meant: Float32, predicted: Float32) -> Float32:

@@ -1,0 +1,162 @@
+"""The share of a memory in the associations of a cue, and the probability that both were experienced together.
+
+Two estimates of the share of memory p for cue q are mixed by t, the probability that the cue is an experienced memory:
+
+    known    (links(q, p) + prior * learned(p | q)) / (links(q) + prior)
+    unknown  w1 learned(p | q) + w2 links of q's look-alikes + w3 links of the memories that ``learned`` finds
+             + w4 similarity
+
+The weights w are those of held-out memories, whose associates were all experienced. The associates of a new cue may be
+new, too, and only similarity finds those. So similarity gets a part of the weights: how often the associates of a new
+memory were new in the experience, but not more than the share of pairs of look-alikes of the cue that are both new.
+
+``learned`` is the softmax over the channels that ``fit`` calibrates. The first estimate is a count with Dirichlet
+smoothing (Zhai and Lafferty 2004). Links decide where there are some: the prior is so small that a memory without a
+link cannot rank above a linked one, unless ``familiarity`` shows that the two met by chance. A memory that was never
+experienced cannot have links, and was never a cue in training. So missing links are no evidence against it, and its
+share comes from similarity and the forward channel alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pam_retriever.model.scoring import SMALLEST, UNTESTED, confidence, fitted
+from pam_retriever.types import Bools, Calibration, Float32, Int64
+
+UNEXPERIENCED = 3.0  # factor for the share of a memory without experience (docs/how/training.md)
+EPISODIC = 4  # a cue with at most this many linked memories per window was experienced once or twice
+
+
+class Pairs:
+    """Pairs of a cue and a memory, with the evidence that they belong together.
+
+    Args:
+        query: (E,) the position of the cue.
+        values: (E, 6) the evidence: ``learned``, links, links of look-alikes, links of the memories that ``learned``
+            finds, similarity, and the share of a memory that was never experienced by similarity and forward.
+        experienced: (E,) whether the memory is in a trajectory.
+        t: (Q,) the probability that each cue is an experienced memory.
+        calibration: the calibration of recall.
+        window: tau.
+    """
+
+    def __init__(
+        self, query: Int64, values: Float32, experienced: Bools, t: Float32, calibration: Calibration, window: int
+    ) -> None:
+        self._query, self._values, self._experienced, self._cues = query, values, experienced, len(t)
+        self._sure, self._calibration, self._window, self._prior = t[query], calibration, window, 1 / window
+        self._total = np.bincount(query, values[:, 1], len(t))[query]  # the links of the cue together
+        self._is_certain = bool(experienced.all() and (self._sure == 1).all())  # mostly
+        self._novelty = self._novelty_of_associates()
+
+    def shares(self) -> Float32:
+        """Returns the share (E,) of each memory in the associations of its cue."""
+        values, sure = self._values, self._sure
+        share = (values[:, 1] + self._prior * values[:, 0]) / (self._total + self._prior)
+        if not self._is_certain:
+            mixture = self._mixture()
+            scale, of_similarity, similar = self._of_new(mixture[3])
+            old = sure * share + (1 - sure) * _if_unknown(values, mixture)
+            new = scale * (1 - similar) * values[:, 5] + of_similarity * similar * values[:, 4]
+            share = np.where(self._experienced, old, new)
+        shares: Float32 = np.minimum(share, 1).astype(np.float32)
+        return shares
+
+    def factors(self) -> Float32:
+        """Returns the factors (E, 6) of the evidence, which add up to the shares."""
+        own, unsure = self._sure / (self._total + self._prior), 1 - self._sure
+        by_channels, by_alike, by_named, by_similarity = self._mixture()
+        of_old = (
+            own * self._prior + unsure * by_channels,
+            own,
+            unsure * by_alike,
+            unsure * by_named,
+            unsure * by_similarity,
+            0 * own,
+        )
+        scale, of_similarity, similar = self._of_new(by_similarity)
+        of_new = (*[0 * own] * 4, similar * of_similarity, (1 - similar) * scale)
+        factors: Float32 = np.where(self._experienced[:, None], np.stack(of_old, axis=1), np.stack(of_new, axis=1))
+        return factors
+
+    def confidence(self, selected: Int64, values: Float32, lead: Float32) -> Float32:
+        """Returns the probability (n,) that cue and memory were experienced together, for some of the pairs.
+
+        If both were experienced, their links determine it. Otherwise it is estimated from shares. The share of a memory
+        that was never experienced is taken without the factor for its rank.
+
+        Args:
+            selected: (n,) the positions of the pairs.
+            values: (n, 6) their evidence, also for memories that are not among the best by similarity.
+            lead: (n,) ``Odds.lead`` of their cues.
+        """
+        linked: Float32 = (values[:, 1] > 0).astype(np.float32)
+        if self._is_certain:  # nothing to estimate
+            return linked
+        experienced, sure, unseen = self._experienced[selected], self._sure[selected], self._calibration.unseen
+        new = _never_experienced(values, _if_known(self._calibration))
+        guess = np.where(
+            experienced, _if_unknown(values, unseen.mixture), _never_experienced(values, unseen.mixture[3])
+        )
+        known = np.where(experienced, linked, confidence(self._calibration.seen, new, lead))
+        unknown = confidence(unseen, guess, lead) * (1 - self._novelty[selected] * experienced)
+        certain: Float32 = sure * known + (1 - sure) * unknown
+        return certain.astype(np.float32)
+
+    def _novelty_of_associates(self) -> Float32:
+        """Returns the part (E,) of the associates of each cue that were never experienced, if the cue is unknown.
+
+        A pair of a cue and an associate is taken to be new as often as a pair of memories that look like the cue. Where
+        single memories are missing from the experience that is rare, and where whole trajectories are missing it is
+        not.
+        """
+        # cross-validation has counted the new associates of its cues
+        if self._experienced.all() or not fitted(self._calibration.unseen):
+            return np.zeros(len(self._query), np.float32)
+        similar = self._values[:, 4]
+        new, total = (np.bincount(self._query, mass) for mass in (similar * ~self._experienced, similar))
+        pairs = (new / np.maximum(total, SMALLEST)) ** 2
+        novelty: Float32 = np.minimum(pairs, self._calibration.novelty)[self._query].astype(np.float32)
+        return novelty
+
+    def _mixture(self) -> list[Float32]:
+        """Returns the weights (4, E) for unknown cues. Only similarity finds associates that were never experienced."""
+        *experienced, by_similarity = ((1 - self._novelty) * weight for weight in self._calibration.unseen.mixture)
+        return [*experienced, by_similarity + self._novelty]
+
+    def _of_new(self, by_similarity: Float32) -> tuple[Float32, Float32, Float32]:
+        """Returns what scales both parts of the share (E,) of a new memory, and the weight of the second, similarity.
+
+        ``by_similarity`` (E,) is the weight of similarity for unknown cues.
+        """
+        sure, novelty = self._sure, self._novelty
+        # for a cue of one or two experiences, a new memory does not rank above a linked one
+        met = np.bincount(self._query[self._values[:, 1] > 0], minlength=self._cues)[self._query]
+        few = (met > 0) & (met <= EPISODIC * self._window)
+        scale = np.where(few, sure * self._prior / (self._total + self._prior) + (1 - sure), UNEXPERIENCED)
+        # cross-validation weighs similarity as it is, for memories with and without experience
+        unknown = UNEXPERIENCED * (1 - novelty) + novelty if fitted(self._calibration.unseen) else 1.0
+        of_similarity = np.where(few, scale, sure * UNEXPERIENCED + (1 - sure) * unknown)
+        return scale, of_similarity, sure * _if_known(self._calibration) + (1 - sure) * by_similarity
+
+
+def _if_known(calibration: Calibration) -> float:
+    """Returns the part of similarity in the share of a memory that was never experienced, for an experienced cue."""
+    return (calibration.unseen if fitted(calibration.unseen) else UNTESTED).mixture[3]
+
+
+def _if_unknown(values: Float32, mixture: Sequence[float | Float32]) -> Float32:
+    """Returns the share (E,) of each pair, from the evidence (E, 6), if the cue is no experienced memory."""
+    by_channels, by_alike, by_named, by_similarity = mixture
+    learned, _, alike, named, similar, _ = values.T
+    share: Float32 = by_channels * learned + by_alike * alike + by_named * named + by_similarity * similar
+    return share
+
+
+def _never_experienced(values: Float32, by_similarity: float) -> Float32:
+    """Returns the share (E,) of each pair, from the evidence (E, 6), if the memory was never experienced."""
+    share: Float32 = (1 - by_similarity) * values[:, 5] + by_similarity * values[:, 4]
+    return share
