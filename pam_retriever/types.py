@@ -23,6 +23,7 @@ Times = Float64
 Metadata = Mapping[str, object]
 Array = npt.NDArray[np.generic]  # of any dtype
 Time = float | date | datetime  # numbers in your own unit, or dates, which become seconds since 1970
+Recipe = Literal["fast", "best", "paper"]
 Familiarity = Literal["none", "log", "difference"]
 Direction = Literal["after", "before"]
 

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from pam_retriever import FitConfig, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.experience.cooccurrence import Experience, associate
 from pam_retriever.experience.graph import CooccurrenceGraph
+from pam_retriever.experience.link_weights import LinkWeights
 from pam_retriever.experience.walk import FAN_OUT, LEAST, walk
-from pam_retriever.experience.weighting import LinkWeights, weigh
+from pam_retriever.experience.weighting import weigh
 from pam_retriever.model.scoring import read_calibration, to_stored
 from pam_retriever.retrieval.association import _exact_links, _hints, _query
 from pam_retriever.retrieval.cues import plain_cues, stored_cues

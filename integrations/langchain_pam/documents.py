@@ -20,7 +20,7 @@ from pam_retriever.filters.conditions import key_path
 from pam_retriever.filters.stored import to_json
 from pam_retriever.index import learning
 from pam_retriever.store.metadata_columns import at_path
-from pam_retriever.types import Metadata
+from pam_retriever.types import Metadata, Recipe
 from pam_retriever.validation import check_text, read_list, read_numbers
 
 Filter = Mapping[str, Any] | Callable[[Document], bool]
@@ -48,7 +48,7 @@ class FitOptions(learning.FitOptions, total=False):
     """Arguments that ``fit`` passes unchanged to ``PredictiveAssociativeIndex.fit``; see there."""
 
     window: int
-    config: str | FitConfig
+    config: Recipe | FitConfig
 
 
 class AskOptions(RecallArguments, total=False):

@@ -17,6 +17,7 @@ from pam_retriever import FitConfig, FitReport, NotFitted, PredictiveAssociative
 from pam_retriever.adapters.recalling import check_order, refuse
 from pam_retriever.experience.trajectories import TrajectoryLike
 from pam_retriever.index.learning import FitOptions
+from pam_retriever.types import Recipe
 
 
 class ExperienceOfNodes:
@@ -30,7 +31,7 @@ class ExperienceOfNodes:
         self,
         trajectories: Iterable[TrajectoryLike] | None = None,
         window: int = 5,
-        config: str | FitConfig = "fast",
+        config: Recipe | FitConfig = "fast",
         **options: Unpack[FitOptions],
     ) -> FitReport:
         """Learns which nodes happen together; see ``PredictiveAssociativeIndex.fit``.
@@ -63,7 +64,7 @@ class ExperienceOfNodes:
         self,
         trajectories: Iterable[TrajectoryLike] | None = None,
         window: int = 5,
-        config: str | FitConfig = "fast",
+        config: Recipe | FitConfig = "fast",
         **options: Unpack[FitOptions],
     ) -> FitReport:
         """``fit`` in a thread."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pam_retriever.arrays import concatenated
-from pam_retriever.experience.weighting import LinkWeights
+from pam_retriever.experience.link_weights import LinkWeights
 from pam_retriever.types import Float32, Int64
 
 Links = tuple[Int64, Int64, Float32]

@@ -16,7 +16,8 @@ import numpy.typing as npt
 from pam_retriever.arrays import GrowingArray, added_up, concatenated
 from pam_retriever.experience.chain import Chain
 from pam_retriever.experience.cooccurrence import Links
-from pam_retriever.experience.weighting import LinkWeights, above_chance
+from pam_retriever.experience.link_weights import LinkWeights
+from pam_retriever.experience.weighting import above_chance
 from pam_retriever.types import Bools, Direction, Familiarity, Float32, Int64
 
 TAIL = 4_096  # number of newest steps that are sorted separately

@@ -22,7 +22,7 @@ from pam_retriever.limits import MAX_WINDOW
 from pam_retriever.retrieval.decay import check_half_life, read_now
 from pam_retriever.store import last_fit
 from pam_retriever.store.files import read_path
-from pam_retriever.types import FitReport, TrajectoryRecord
+from pam_retriever.types import FitReport, Recipe, TrajectoryRecord
 from pam_retriever.validation import (
     check_count,
     check_flag,
@@ -63,7 +63,7 @@ class Learning(FeedbackMethods, NextSteps):
         self,
         trajectories: Iterable[TrajectoryLike] | None = None,
         window: int = 5,
-        config: str | FitConfig = "fast",
+        config: Recipe | FitConfig = "fast",
         *,
         background: Literal[False] = False,
         **options: Unpack[FitOptions],
@@ -74,7 +74,7 @@ class Learning(FeedbackMethods, NextSteps):
         self,
         trajectories: Iterable[TrajectoryLike] | None = None,
         window: int = 5,
-        config: str | FitConfig = "fast",
+        config: Recipe | FitConfig = "fast",
         *,
         background: Literal[True],
         **options: Unpack[FitOptions],
@@ -84,7 +84,7 @@ class Learning(FeedbackMethods, NextSteps):
         self,
         trajectories: Iterable[TrajectoryLike] | None = None,
         window: int = 5,
-        config: str | FitConfig = "fast",
+        config: Recipe | FitConfig = "fast",
         *,
         group_by: str | None = None,
         order_by: str | Sequence[str] | None = None,
@@ -210,7 +210,7 @@ class Learning(FeedbackMethods, NextSteps):
             single = len(self._store.links) <= len(database.trajectories)
             return nothing_given and single and table is not None and len(table) > 0
 
-    def auto_fit(self, steps: int | None = 100, window: int = 5, config: str | FitConfig = "fast") -> None:
+    def auto_fit(self, steps: int | None = 100, window: int = 5, config: Recipe | FitConfig = "fast") -> None:
         """Fits in the background whenever ``steps`` new steps have arrived.
 
         ``append`` and ``observe`` count the steps that are linked to others. If a fit fails, the next call of

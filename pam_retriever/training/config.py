@@ -10,7 +10,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pam_retriever.errors import InvalidInput
-from pam_retriever.types import Familiarity
+from pam_retriever.types import Familiarity, Recipe
 from pam_retriever.validation import check_count, check_finite, check_flag, check_positive, check_seed, check_whole
 
 PASSES, MOST_PASSES = 16, 40  # passes over each memory; small data need more, up to the second number
@@ -243,7 +243,7 @@ CONFIGS = {
 }
 
 
-def read_config(config: str | FitConfig) -> FitConfig:
+def read_config(config: Recipe | FitConfig) -> FitConfig:
     """Returns a named configuration, or the given one.
 
     Raises:

@@ -63,6 +63,7 @@ report.steps = 2  # expect: misc, reportAttributeAccessIssue
 index.fit([[1, 2]])  # expect: list-item, reportArgumentType
 index.fit(windwo=3)  # expect: call-overload, reportCallIssue
 index.fit(config=3)  # expect: call-overload, reportArgumentType
+index.fit(config="fats")  # expect: call-overload, reportArgumentType
 index.observe([1, 2])  # expect: list-item, reportArgumentType
 Trajectory(ids=[1, 2])  # expect: list-item, reportArgumentType
 FitConfig(hiden=8)  # expect: call-arg, reportCallIssue
@@ -73,7 +74,6 @@ index.set_capacity("all")  # expect: arg-type, reportArgumentType
 # opening
 PredictiveAssociativeIndex.open(7)  # expect: arg-type, reportArgumentType
 PredictiveAssociativeIndex(dim="three")  # expect: arg-type, reportArgumentType
-PredictiveAssociativeIndex(dim=3, embedder="minilm")  # let through: embedder is Any
-PredictiveAssociativeIndex(dim=3, backend="fiass")  # let through: backend is str
-index.fit(config="fats")  # let through: config is str
+PredictiveAssociativeIndex(dim=3, embedder="minilm")  # let through: the name of an embedder is any str
+PredictiveAssociativeIndex(dim=3, backend="fiass")  # let through: the name of a backend is any str
 index.recall(vectors)[0].id  # let through: one query or a batch, an array has one type
