@@ -86,7 +86,7 @@ FIT = {
     "an array of another dimension": ([np.ones((3, DIM - 1))], {}, InvalidInput, "16"),
     "NaN in an array": ([np.full((3, DIM), np.nan)], {}, InvalidInput, "NaN"),
     "ids that are numbers": ([[1, 2]], {}, InvalidInput, "int"),
-    "the same state only": ([["m000", "m000"]], {}, InvalidInput, "no two different"),
+    "the same state only": ([["m000", "m000"]], {}, InvalidInput, "two different"),
     "neither ids nor vectors": ([Trajectory()], {}, InvalidInput, "neither"),
     "both": ([Trajectory(ids=["m000"], vectors=good)], {}, InvalidInput, "both"),
     "two of one name": ([Trajectory(ids=["m000", "m001"], id="x")] * 2, {}, InvalidInput, "'x'"),
