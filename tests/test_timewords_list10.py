@@ -141,7 +141,7 @@ FORMS = {
         ("did I reply to Mai from legal", []),
         ("who works with Jan and June", []),
         ("from April to June what did we do", ["2023-04-01 to 2023-06-30"]),
-        ("what did we postpone to June", ["2023-06-01 to 2023-06-30"]),
+        ("what did we postpone to June", ["2024-06-01 to 2024-06-30"]),
         ("the numbers in June from sales", ["2023-06-01 to 2023-06-30"]),
         ("Was weißt du über Jan aus der Buchhaltung?", []),
         ("Wer ist Mai aus dem Vertrieb?", []),

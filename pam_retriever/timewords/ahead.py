@@ -6,6 +6,7 @@ import re
 from functools import cache
 
 from pam_retriever.timewords.lexicon import FUTURE, PAST
+from pam_retriever.timewords.past import PAST_TENSE
 
 # "We're moving on the 20th": verbs whose present progressive is a plan, unlike "We're missing you"
 _PLANS = (
@@ -15,6 +16,8 @@ _PLANS = (
     "|ending|beginning|speaking|competing|racing|switching"
 )
 _DAYS = "mon|tues|wednes|thurs|fri|satur|sun"
+_MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
+_CALLS = "dentist|doctor|vet|appointment|interview|exam|deadline|surgery|check-?up"  # "Dentist on Friday at 3"
 # "The flight leaves Monday", "the twins start school in June"; "the party is on Friday", not "the photo is from Friday"
 _VERBS = (
     "leave|depart|arrive|start|begin|open|close|end|run|land|air|premiere|resume|expire|move|return|graduate|retire"
@@ -34,27 +37,32 @@ _MEETINGS = (
 _PLANNED = {
     "en": rf"(?:\b(?:am|is|are)|['’](?:m|s|re))(?: (?:not|also|all|both|finally|only|just))? (?:{_PLANS}|off to)\b"
     rf"|{_TIMETABLE}(?: [\w'’]+){{0,5}}? (?:(?:on|from|in|at|this|next)\b|(?:{_DAYS})day\b)"
-    rf"|\b(?:is|are) (?:(?:on|in|at)\b|(?:{_DAYS})day\b)|['’]s on\b"
+    rf"|\b(?:is|are) (?:(?:on|in|at|{_MONTHS})\b|(?:{_DAYS})day\b)|['’]s on\b"
+    r"|\bare you (?:free|around|available|home|busy|in|up|coming|able)\b|\bneeds? (?:the|an?|my|our|it|this|that)\b"
+    rf"|['’]d like\b|\bwould like\b|\b(?:{_CALLS}):? (?:(?:on|at)\b|(?:{_DAYS})day\b)"
     r"|\b(?:we|I|they) (?:fly|leave|move|depart|head|start)\b"
     r"|\blet['’]s\b|\bsee you\b|\bdon['’]t forget\b|\bremember to\b|\bhop(?:e|ing) to\b|\bwants? to\b"
     r"|\b(?:should|might)\b(?! have|['’])|\b(?:can|could|would) you\b|\bcan['’]t (?:come|make)\b"
     rf"|(?:\bha(?:ve|s)|['’]ve got) (?:\w+ ){{0,4}}(?:{_MEETINGS})\b",
-    "de": r"\b(?:(?:fahr|flieg|zieh|reis|heirat|treff|komm|start|end|fang)en?|fährt|fliegt|zieht|trifft|kommt"
-    r"|beginn(?:t|en)|startet|endet|fängt|öffnet|schließt|heiratet)\b",
-    "fr": r"\b(?:part(?:ons|ent|)|pars|arriv(?:e|ons|ent)|déménag(?:e|eons|ent)|se marient?"
-    r"|(?:commence|entre|rentre|termine|ouvre|expire)(?:nt)?|repren(?:d|ds|nent|ons)|fini(?:t|ssent)|revien(?:t|s|nent))\b",
-    "es": r"\b(?:nos vemos|salimos|salgo|viajo|viajamos|volamos|(?:empiez|comienz|termin|cierr|lleg)[oa]n?"
-    r"|(?:abr|vuelv|sal|venc)en?|me mudo|nos mudamos|se casan?)\b",
+    "de": r"\b(?:ich|du|wir|ihr|er|sie|es|man|ist|sind|hab|fährt|fliegt|zieht|trifft|kommt|beginn(?:t|en)|startet|endet"
+    r"|fängt|öffnet|schließt|heiratet|fangen|kommen)\b",
+    "fr": r"\b(?:je|tu|on|nous|vous|ils?|elles?|est|sont|a|ont|commence(?:nt)?|part(?:ent)?|arrive(?:nt)?|entre(?:nt)?"
+    r"|reprend|ouvre(?:nt)?|expire(?:nt)?|finit|se marient?)\b|\b[jc]['’]",
+    "es": r"\b(?:nos vemos|es|son|hay|tengo|tienes?|tenemos|tienen|toca|quedamos|puedes|podemos|vienes?|vienen|vengo"
+    r"|salimos|salgo|viajo|viajamos|volamos|(?:empiez|comienz|termin|cierr|lleg)[oa]n?|(?:abr|vuelv|sal|venc|cumpl)en?"
+    r"|me mudo|nos mudamos|se casan?)\b",
+    "zh": r"(?!)",
 }
-# what was ("since", "these days"), or what comes again and again, is no plan
-_NO_PLAN = {
-    "en": r"\b(?:since|every|each|annual(?:ly)?|usually|always|often|lately|these days|so far|ago|was|were|had|did|been"
-    r"|went|came|(?<!['’]ve )got|made|saw|met|said|told|took|found|bought|gave|left|felt|began|ran|won|lost|wrote|sent"
-    r"|kept|knew|grew|(?!excited|thrilled|need|indeed|speed|tired|scared|interested|married|invited|supposed|scheduled)"
-    r"[a-z]{2,}[^\We]ed)\b",
-    "de": r"\b(?:seit|jeden|jede|immer|oft|habe|hat|haben|bin|bist|sind|ist|war|waren|vor)\b",
-    "fr": r"\b(?:depuis|chaque|tous|toujours|souvent|ai|as|a|avons|avez|ont|suis|est|sommes|sont|était|étaient)\b",
-    "es": r"\b(?:desde|cada|todos|siempre|he|ha|hemos|han|fue|fui|era|había|hace)\b",
+# the same of questions: "Do I have anything on Friday?"
+_ASKED = {
+    "en": r"\b(?:do|have) (?:I|we)(?: have| got)? "
+    rf"(?:any ?thing|something|plans|time|(?:\w+ ){{0,3}}(?:{_MEETINGS}))s?\b"
+    rf"|\b(?:{_MEETINGS})s? (?:do|have) (?:I|we)\b|\bis there (?:\w+ ){{0,3}}(?:{_MEETINGS})\b|\b(?:am I|are we)\b"
+    r"|\bon my (?:calendar|agenda|schedule)\b|\bremind me (?:on|in|at|this|next)\b"
+    r"|\b(?:is|are) (?:\w+ )?(?:coming|arriving|leaving|visiting|happening)\b|['’]s happening\b",
+    "de": r"\bsteht\b.*\ban\b|\bhab(?:e|en)? (?:ich|wir)\b.*\b(?:vor|termine?|frei|zeit)\b",
+    "fr": r"\best-ce qu(?:e (?:je|nous)|e j['’]|['’]on)|\b(?:fait|fais) quoi\b",
+    "es": r"\b(?:tengo|tenemos|quedamos|vienes?|vienen)\b",
 }
 
 
@@ -65,24 +73,28 @@ def pattern(words: str) -> re.Pattern[str]:
 
 
 def looks_ahead(text: str, start: int, end: int, language: str, said: bool) -> str:
-    """Returns "future" for "What will we do", "planned" for "What did we plan", and nothing for other sentences.
+    """Returns whether a sentence is about what comes.
 
-    In a text (``said``) the present tense of a plan or a timetable looks ahead, too.
+    Returns:
+        "future" for "What will we do"; "present" for a plan in the present tense ("We're moving on the 20th", "What's
+        on my calendar"); "planned" for "What did we plan", and for a text (``said``) that does not tell what was;
+        nothing for other sentences.
     """
     found = pattern(FUTURE[language]).search(text, start, end)
     if found is None:
-        return "future" if said and language in _PLANNED and _tells_of_plan(text, start, end, language) else ""
+        plans = _PLANNED if said else _ASKED
+        return _in_present(text, start, end, language, plans[language], said) if language in plans else ""
     if language not in PAST or not found[0].lower().startswith(("plan", "going", "need", "ha")):
         return "future"
     past = pattern(PAST[language]).search(text, start, found.start())
     return "future" if past is None else "planned"
 
 
-def _tells_of_plan(text: str, start: int, end: int, language: str) -> bool:
-    """Whether a clause of a sentence is about a plan, and does not tell what was."""
-    plan = pattern(_PLANNED[language]).search(text, start, end)
-    if plan is None:
-        return False
-    first, last = text.rfind(",", start, plan.start()), text.find(",", plan.end(), end)
-    first, last = max(start, first), end if last < 0 else last
-    return pattern(_NO_PLAN[language]).search(text, first, last) is None
+def _in_present(text: str, start: int, end: int, language: str, plans: str, said: bool) -> str:
+    """Returns "present" for a clause about a plan that tells of no past, "planned" for a text without a past."""
+    plan, past = pattern(plans).search(text, start, end), pattern(PAST_TENSE[language])
+    if plan is not None:
+        first, last = text.rfind(",", start, plan.start()), text.find(",", plan.end(), end)
+        if past.search(text, max(start, first), end if last < 0 else last) is None:
+            return "present"
+    return "planned" if said and past.search(text, start, end) is None else ""

@@ -266,7 +266,8 @@ def weekday(match: Match) -> Atom | None:
     if match.token("W").weak or _is_title(match) or _is_person(match):
         return None
     short = len(match.token("W").text.rstrip(".")) <= 4 and match.context.language == "en"
-    if not governed and not any(match.has(code) for code in "PCN") and not _stands_alone(match, short):
+    adverb = match.has("t") and match.token("t").text.lower() == "el"  # "El lunes tengo dentista"
+    if not governed and not adverb and not any(match.has(code) for code in "PCN") and not _stands_alone(match, short):
         return None
     ahead = (number - today.weekday()) % 7
     if match.has("U"):
@@ -319,14 +320,21 @@ def _is_person(match: Match) -> bool:
     return named and match.context.language in ("fr", "es") and match.token("W").text[0].isupper()
 
 
+_SUBJECTS = ("j'", "j’", "je", "tu", "on", "nous", "vous", "il", "elle")  # "Lundi j'ai rendez-vous"
+
+
 def _stands_alone(match: Match, short: bool) -> bool:
     """Whether a weekday without a preposition is a time: at the end of a clause, not after a name."""
     previous = match.tokens[match.first - 1] if match.first else None
     following = match.next()
     if match.context.language == "zh":
         return True
+    lower = match.token("W").text.islower()
+    if match.context.language == "fr" and not match.has("t") and lower and (previous is None or previous.code in "xZo"):
+        return following is None or following.code != "Z"  # "J'ai vu Paul samedi"
     if previous is None:
-        return following is not None and following.code == ","
+        said = following is not None and following.text.lower().startswith(_SUBJECTS)
+        return following is not None and (following.code == "," or (match.context.language == "fr" and said))
     behind = match.next(2)
     if previous.code in "xo" and following is not None and following.code == "u" and behind and behind.code == "W":
         return True  # "Mon through Wed", "de lunes a viernes"

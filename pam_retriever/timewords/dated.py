@@ -85,6 +85,8 @@ def year(match: Match) -> Atom | None:
     """Reads a year: "2022" after a preposition, or "the 2022 budget"."""
     number = match.number("Y")
     following = match.next()
+    if following is not None and following.text == ":":
+        return None  # "2001: A Space Odyssey"
     if following is not None and following.code == "x":
         noun = following.text.lower()
         if noun in _MEASURES or (noun.endswith("s") and noun not in NOUNS_IN_S):

@@ -27,7 +27,7 @@ FIGURES = (  # these begin with a figure or with its apostrophe
     r"|(?P<short>(?<!\w)['’]\d\d(?!\w))"
     r"|(?P<ordinal>(?<![\w.])(?:\d{1,2}(?:st|nd|rd|th)|1er|1º)\b|(?<![\w.,])\d{1,2}\.(?= (?:[A-ZÄ]|und |bis ))"
     rf"|(?:{_GOVERNED})\d\d?\.(?!\d))"
-    r"|(?P<number>(?<![\w.,:/$€£#+])(?:(?:19|20)\d\d(?=[QH][1-4]\b)|\d{1,4}(?![\w:/%€]|[.,]\d)|\d{1,2}(?=,(?:19|20)\d\d\b))|(?<=\d,)(?:19|20)\d\d(?![\w.,]))"
+    r"|(?P<number>(?<![\w.,:/$€£#+])(?:(?:19|20)\d\d(?=[QH][1-4]\b)|\d{1,4}(?![\w/%€]|[:.,]\d)|\d{1,2}(?=,(?:19|20)\d\d\b))|(?<=\d,)(?:19|20)\d\d(?![\w.,]))"
 )
 _SHORT_DOTTED = re.compile(r"\d\d\.\d\d\.\d\d")
 _UNITS = {"h": "hour", "hrs": "hour", "d": "day", "w": "week", "wk": "week", "wks": "week", "mo": "month", "y": "year"}

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pam_retriever.timewords.beside import at_clock, shifted
-from pam_retriever.timewords.lexicon import Token, listed
+from pam_retriever.timewords.lexicon import MOVED, Token, listed
 from pam_retriever.timewords.match import Atom, Context
 from pam_retriever.timewords.periods import DAY, Span, midnight
 from pam_retriever.timewords.titles import is_title
@@ -53,25 +53,36 @@ class Joiner:
 
     def resolve(self, atom: Atom, anchor: datetime | None = None, future: bool | None = None) -> Span | None:
         try:
-            if anchor is None and future is None and not atom.fixed and self.is_booked(atom):
-                return self.nearest(atom)
+            if future is None and not atom.fixed:
+                if self.is_booked(atom) or (self.context.ahead == "planned" and self.is_yearly(atom)):
+                    return self.nearest(atom)
+                if self.context.ahead == "present" and self.before(atom)[-1:] in ("f", "g"):
+                    future = False  # "Do I have time for the report from Friday?"
             return atom.resolve(anchor or self.context.now, self.context.future if future is None else future)
         except (ValueError, OverflowError):  # outside the years 1 to 9999
             return None
 
     def is_booked(self, atom: Atom) -> bool:
-        """Whether a time is the one that something was booked for: "which flights did I book for June"."""
+        """Whether something was planned for a time: "which flights did I book for June", "moved to Friday"."""
+        before = self.tokens[max(0, atom.first - 2) : atom.first]
+        if self.codes[: atom.first].endswith("xu") and before[0].text.lower() in MOVED:
+            return True
         if self.before(atom)[-1:] != "r":
             return False
         words = [token.text.lower() for token in self.tokens]
         verb = any(word == "book" and before in _WHO for before, word in pairwise(words))  # unlike "the book for March"
         return verb or not _BOOKED.isdisjoint(words)
 
+    def is_yearly(self, atom: Atom) -> bool:
+        """Whether a time comes once in a year, and is no time of a thing: "the invoice from October"."""
+        named = "W" not in self.codes[atom.first : atom.last + 1]
+        return named and not (self.context.said and self.before(atom)[-1:] == "f")
+
     def nearest(self, atom: Atom) -> Span | None:
-        """Returns the occurrence that is nearest to now; in a text, which tells of what comes, the next."""
+        """Returns the occurrence that is nearest to now; the next for a plan in a text."""
         now = self.context.now
         last, following = (atom.resolve(now, future) for future in (False, True))
-        if last is None or following is None or self.context.said:
+        if last is None or following is None or (self.context.said and self.is_booked(atom)):
             return following or last
         return min(last, following, key=lambda span: abs(span[0] - now))
 
@@ -234,6 +245,6 @@ def _on_one_side(joiner: Joiner, atom: Atom, span: Span, front: str, behind: str
         return Time(first, atom.last, (end, FAR_FUTURE), "after")
     if front == "q" or (front == "u" and joiner.tokens[first].text.lower() in ("until", "till", "bis", "hasta")):
         return Time(first, atom.last, (FAR_PAST, end), "until")
-    if front == "g" and end - start == DAY:
+    if front == "g" and end - start == DAY and joiner.tokens[first].text.lower() != "about":
         return Time(first, atom.last, (start - 3 * DAY, end + 3 * DAY), "range")
     return Time(atom.first, atom.last, span, atom.kind)

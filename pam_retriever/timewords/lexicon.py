@@ -48,7 +48,7 @@ FUTURE = {
     "fr": r"\b(allons|vais|va|vont|prévu|prévoyons|sera|serons|ferons)\b",
     "es": r"\b(vamos a|voy a|va a|van a|planeamos|planeado|será|haremos)\b",
     "zh": r"将(?!军)|(?<![开聚晚约社机一年大宴协学的个])会(?![议员计面谈话所场长])|(?<![重主需])要(?![求点])"
-    r"|打算|计划(?=[在去做要明下])",
+    r"|打算|安排|有空|计划(?=[在去做要明下])",
 }
 # with these words before it, "plan" or "going to" is about the past, as it was then
 PAST = {"en": r"\b(did|was|were|had)\b"}
@@ -64,6 +64,10 @@ PERFECT = {
 HOMONYMS = listed("may march mar jan jun sep dec oct nov sun sat wed mon april june august fri thu tue")
 # given names that are also months: "for June" and "after May" are times only with a year or a day
 NAMES = listed("may april june august jan")
+
+
+# after these, "to June" is the time of a plan, not a person
+MOVED = listed("moved postpone postponed pushed rescheduled delayed deferred shifted back forward up")
 
 
 # words that have another meaning after (True), or not after (False), a token with one of these codes

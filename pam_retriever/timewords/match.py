@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from pam_retriever.timewords import dates
 from pam_retriever.timewords.lexicon import Token
@@ -16,14 +17,23 @@ Resolve = Callable[[datetime, bool], Span | None]  # (the reference instant, whe
 
 @dataclass(frozen=True)
 class Context:
-    """The context of a text: the current local time, the language, and whether the text looks ahead."""
+    """The context of a text: the current local time, the language, and what the text is about."""
 
     now: datetime
     language: str
-    future: bool
+    look: Callable[[], str] = str  # returns what ``looks_ahead`` finds; most sentences have no time that needs it
     past: bool = False  # whether it is a question about what was
-    planned: bool = False  # what was planned for a day of the year: the nearest such day
     said: bool = False  # whether it is a text, not a question
+
+    @cached_property
+    def ahead(self) -> str:
+        """What ``looks_ahead`` finds: "future", "present", "planned" or nothing."""
+        return self.look()
+
+    @property
+    def future(self) -> bool:
+        """Whether the text looks ahead."""
+        return self.ahead in ("future", "present")
 
 
 @dataclass(frozen=True)
@@ -80,11 +90,8 @@ class Match:
         return None if span is None else self.atom(lambda _anchor, _future: span, kind)
 
     def yearly(self, of: Callable[[int], Span | None], kind: str, weak: bool = False) -> Atom:
-        planned, now = self.context.planned, self.context.now
-
         def resolve(anchor: datetime, future: bool) -> Span | None:
-            nearest = planned and anchor == now
-            return occurrence(of, anchor + 182 * DAY if nearest else anchor, future)
+            return occurrence(of, anchor, future)
 
         return self.atom(resolve, kind, fixed=False, weak=weak)
 

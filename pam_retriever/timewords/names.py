@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pam_retriever.timewords.lexicon import NAMES, Token, listed
+from pam_retriever.timewords.lexicon import MOVED, NAMES, Token, listed
 from pam_retriever.timewords.match import Match
 
 NOUNS_IN_S = listed("was is has does this as us its his plus thus yes whereas")
@@ -11,7 +11,6 @@ _GIVEN = listed(  # "a cake for June", unlike "the budget for June"
     " dress surprise note message letter something anything everything it this that care look looking looked wait"
     " waiting waited vote ask asked work works worked cover covered sorry happy love do did done here number address"
 )
-_MOVED = listed("moved postpone postponed pushed rescheduled delayed deferred shifted back forward up")
 _FAMILY = listed("sister sisters brother brothers twins siblings family")
 _ARTICLES = listed("ein eine einen einem einer")
 _REQUESTS = listed("recipe recipes ideas tips recette recettes idées receta recetas rezept rezepte ideen")
@@ -30,7 +29,7 @@ def is_person(match: Match, named: Token) -> bool:
     if code == "r":
         return before.text.lower() in _GIVEN and not match.context.future
     if code == "u" and front[-1].text.lower() == "to":  # unlike "April to June", "postponed to June"
-        return before.code not in "MWNOYDSHURLXPQ" and before.text.lower() not in _MOVED
+        return before.code not in "MWNOYDSHURLXPQ" and before.text.lower() not in MOVED
     behind = match.next(2)
     from_where = following is not None and following.code in "fhi" and (behind is None or behind.code != "Y")
     return code == "g" and from_where

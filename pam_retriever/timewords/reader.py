@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone, tzinfo
+from functools import partial
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.timewords.ahead import looks_ahead, pattern
@@ -85,12 +86,12 @@ def _read(text: str, now: datetime | None, language: str | None, whole: bool) ->
     for first, last in parts:
         tokens = tokenize(named, language, first, last)
         for sentence in [tokens] if whole else _sentences(tokens):
-            found_ahead = (
-                looks_ahead(text, sentence[0].start, sentence[-1].end, language, not whole) if sentence else ""
-            )
+            if not sentence:
+                continue
+            look = partial(looks_ahead, text, sentence[0].start, sentence[-1].end, language, not whole)
             timed = whole and any(token.code == "C" for token in sentence)  # only a time of day asks for what was
             past = timed and pattern(PERFECT[language]).search(text) is not None
-            context = Context(local, language, found_ahead == "future", past, found_ahead == "planned", not whole)
+            context = Context(local, language, look, past, not whole)
             found = atoms(sentence, context)
             if found:
                 times = [_period(sentence, time, text, zone) for time in joined(sentence, found, context)]

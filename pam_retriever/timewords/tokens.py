@@ -108,7 +108,7 @@ def language_of(text: str) -> str:
     for word in set(_TELLING_WORD.findall(text[:400].lower())):
         for language, weight in weights.get(word, ()):
             counts[language] += weight
-    counts["fr"] += _ELIDED.search(text) is not None
+    counts["fr"] += ("'" in text or "’" in text) and _ELIDED.search(text) is not None
     if not text.isascii():
         for language, letters in LETTERS.items():
             counts[language] += 0.5 * (not letters.isdisjoint(text[:400].lower()))
@@ -125,8 +125,9 @@ def _telling() -> dict[str, list[tuple[str, float]]]:
     for language, telling in TELLING.items():
         for word in telling:
             weights.setdefault(word, []).append((language, 1.0))
-        for word in words(language)[0]:
-            weights.setdefault(word, []).append((language, 0.5))
+        for word, entry in words(language)[0].items():
+            alone = entry[0][0] in "WR" and sum(word in words(one)[0] for one in TELLING) == 1
+            weights.setdefault(word, []).append((language, 1.0 if alone else 0.5))
     return weights
 
 
