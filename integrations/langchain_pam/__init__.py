@@ -18,9 +18,9 @@ if find_spec("langchain_core") is None:
 
 from langchain_pam.citations import CitationFeedback
 from langchain_pam.history import PAMHistoryRetriever
-from langchain_pam.retriever import PAMRetriever, PAMVectorStoreRetriever
+from langchain_pam.retriever import PAMRetriever
 from langchain_pam.tools import feedback_tool, recall_tool
-from langchain_pam.vectorstore import PAMVectorStore
+from langchain_pam.vectorstore import PAMVectorStore, PAMVectorStoreRetriever
 
 __all__ = [
     "CitationFeedback",

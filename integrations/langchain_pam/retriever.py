@@ -1,15 +1,14 @@
-"""LangChain retrievers that also find documents that happened with the query."""
+"""A LangChain retriever that also finds documents that happened with the query."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
 from typing import Any, ClassVar
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import Field
 from typing_extensions import Unpack
 
@@ -152,30 +151,3 @@ class PAMRetriever(KnownFields, BaseRetriever):
             for document, score in scored:
                 document.metadata[self.score_key] = score
         return [document for document, _ in scored]
-
-
-class PAMVectorStoreRetriever(KnownFields, VectorStoreRetriever):
-    """A ``VectorStoreRetriever`` with the additional search type "associative".
-
-    With this search type, ``search_kwargs`` are arguments of ``PAMVectorStore.recall``.
-    """
-
-    allowed_search_types: ClassVar[Collection[str]] = (*VectorStoreRetriever.allowed_search_types, "associative")
-
-    fields_in_words: ClassVar[str] = (
-        "search_type, tags, and search_kwargs={'k': ..., 'filter': ...} for what a search takes"
-    )
-
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
-    ) -> list[Document]:
-        if self.search_type == "associative":
-            return self.vectorstore.search(query, "associative", **{**self.search_kwargs, **kwargs})
-        return super()._get_relevant_documents(query, run_manager=run_manager, **kwargs)
-
-    async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
-    ) -> list[Document]:
-        if self.search_type == "associative":
-            return await self.vectorstore.asearch(query, "associative", **{**self.search_kwargs, **kwargs})
-        return await super()._aget_relevant_documents(query, run_manager=run_manager, **kwargs)

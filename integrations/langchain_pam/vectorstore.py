@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.runnables.config import run_in_executor
@@ -25,12 +26,40 @@ from langchain_pam.documents import (
     to_scored,
 )
 from langchain_pam.feedback import FeedbackOfDocuments
+from langchain_pam.fields import KnownFields
 from langchain_pam.linked import LinkedIndex
 from langchain_pam.similarity import SimilarityOfDocuments
 from pam_retriever import FitReport, InvalidInput, PredictiveAssociativeIndex
 from pam_retriever.adapters.recalling import check_order, refuse
 from pam_retriever.experience.dates import USUAL_KEYS
 from pam_retriever.experience.trajectories import TrajectoryLike
+
+
+class PAMVectorStoreRetriever(KnownFields, VectorStoreRetriever):
+    """A ``VectorStoreRetriever`` with the additional search type "associative".
+
+    With this search type, ``search_kwargs`` are arguments of ``PAMVectorStore.recall``.
+    """
+
+    allowed_search_types: ClassVar[Collection[str]] = (*VectorStoreRetriever.allowed_search_types, "associative")
+
+    fields_in_words: ClassVar[str] = (
+        "search_type, tags, and search_kwargs={'k': ..., 'filter': ...} for what a search takes"
+    )
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
+    ) -> list[Document]:
+        if self.search_type == "associative":
+            return self.vectorstore.search(query, "associative", **{**self.search_kwargs, **kwargs})
+        return super()._get_relevant_documents(query, run_manager=run_manager, **kwargs)
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
+    ) -> list[Document]:
+        if self.search_type == "associative":
+            return await self.vectorstore.asearch(query, "associative", **{**self.search_kwargs, **kwargs})
+        return await super()._aget_relevant_documents(query, run_manager=run_manager, **kwargs)
 
 
 class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
@@ -309,8 +338,6 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
 
         The search types are "similarity", "similarity_score_threshold", "mmr" and "associative".
         """
-        from langchain_pam.retriever import PAMVectorStoreRetriever  # that module imports this one
-
         tags = kwargs.pop("tags", None) or self._get_retriever_tags()
         return PAMVectorStoreRetriever(vectorstore=self, tags=tags, **kwargs)
 
