@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import uuid
 from collections import Counter
@@ -14,20 +13,15 @@ import numpy.typing as npt
 
 from pam_retriever.arrays import is_finite
 from pam_retriever.errors import InvalidInput, counted, id_advice, numbers_advice
-from pam_retriever.filters.stored import ENCODER, has_string_keys, to_json
 from pam_retriever.limits import (
     MAX_ID_BYTES,
     MAX_LENGTH,
-    MAX_METADATA_BYTES,
-    MAX_METADATA_DEPTH,
     MAX_SEED,
+    MAX_TENANT_BYTES,
     MAX_TEXT_BYTES,
     MIN_LENGTH,
 )
-from pam_retriever.types import Float32, Metadata
-
-STRING, BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"'), re.compile(r"[][{}]")
-NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # the escape sequence, but not a backslash followed by the letters u0000
+from pam_retriever.types import Float32
 
 
 def check_id(id: Any, where: str) -> str:
@@ -136,6 +130,17 @@ def check_size(text: str, most: int, what: str) -> None:
         raise InvalidInput(f"{what} has {size:,} bytes.", f"at most {most:,}", "Split it, or keep it elsewhere.")
 
 
+def check_tenant(name: str) -> str:
+    """Checks the name of a tenant: a non-empty string, short enough for the name of a folder.
+
+    Raises:
+        InvalidInput: it is no such string.
+    """
+    name = check_id(name, "tenant")
+    check_size(name, MAX_TENANT_BYTES, f"The name {name[:60]!r} of a tenant")
+    return name
+
+
 def check_vectors(vectors: npt.ArrayLike, dim: int, where: str) -> Float32:
     """Returns vectors (n, dim) as finite float32 with no row of zeros.
 
@@ -214,7 +219,7 @@ def check_ids(ids: Sequence[str] | None, length: int) -> list[str]:
     if ids is None:
         return [str(uuid.uuid4()) for _ in range(length)]
     ids = read_list("ids", ids)
-    if _are_plain(ids, MAX_ID_BYTES) and all(ids) and "\x00" not in "".join(ids):
+    if are_plain(ids, MAX_ID_BYTES) and all(ids) and "\x00" not in "".join(ids):
         checked = ids
     else:
         checked = [check_id(id, f"ids[{at}]") for at, id in enumerate(ids)]
@@ -235,40 +240,12 @@ def check_texts(texts: Sequence[str | None] | None, length: int) -> list[str | N
         return [None] * length
     texts = read_list("texts", texts)
     check_length("texts", len(texts), length)
-    if _are_plain([text for text in texts if text is not None], MAX_TEXT_BYTES):
+    if are_plain([text for text in texts if text is not None], MAX_TEXT_BYTES):
         return texts
     return [None if text is None else check_text(text, f"texts[{at}]") for at, text in enumerate(texts)]
 
 
-def check_metadatas(metadatas: Sequence[Metadata | None] | None, length: int) -> list[str]:
-    """Returns ``length`` metadata dicts as JSON.
-
-    Raises:
-        InvalidInput: the number is wrong, or JSON cannot hold a value.
-    """
-    if metadatas is None:
-        return ["{}"] * length
-    metadatas = read_list("metadatas", metadatas)
-    check_length("metadatas", len(metadatas), length)
-    stored = _plain_json(metadatas)
-    if stored is not None and _are_plain(stored, MAX_METADATA_BYTES) and not any(map(_may_be_refused, stored)):
-        return stored
-    return [_metadata_json({} if metadata is None else metadata, at) for at, metadata in enumerate(metadatas)]
-
-
-def _plain_json(metadatas: Sequence[Metadata | None]) -> list[str] | None:
-    """Returns dicts with string keys as JSON; None if one of them is something else."""
-    if not all(one is None or (type(one) is dict and set(map(type, one)) <= {str}) for one in metadatas):
-        return None
-    try:
-        stored = [ENCODER.encode(metadata or {}) for metadata in metadatas]
-        nested = [one for one, json in zip(metadatas, stored, strict=True) if json.find("{", 1) > 0]
-        return stored if all(map(has_string_keys, nested)) else None
-    except (TypeError, ValueError, RecursionError):  # the caller checks them one by one, to name the invalid one
-        return None
-
-
-def _are_plain(strings: Sequence[object], most: int) -> bool:
+def are_plain(strings: Sequence[object], most: int) -> bool:
     """Returns whether all are strings of UTF-8 with less than ``most`` bytes; False if one check cannot tell."""
     if not set(map(type, strings)) <= {str}:
         return False
@@ -283,52 +260,6 @@ def _are_plain(strings: Sequence[object], most: int) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _may_be_refused(stored: str) -> bool:
-    """Returns whether JSON may hold a NUL character, or be nested too deep."""
-    return "\\u0000" in stored or stored.count("[") + stored.count("{") > MAX_METADATA_DEPTH
-
-
-def _metadata_json(metadata: Metadata, at: int) -> str:
-    if not isinstance(metadata, Mapping):
-        fix = "Pass {'key': value}; for a row of pandas, dict(row)."
-        raise InvalidInput(f"metadatas[{at}] is {metadata!r} ({type(metadata).__name__}).", "a dict", fix)
-    if not all(isinstance(key, str) for key in metadata):
-        raise InvalidInput(f"metadatas[{at}] is {metadata!r}.", "a dict with string keys", "Convert the keys.")
-    try:
-        stored = check_text(to_json(dict(metadata)), f"metadatas[{at}]")
-        check_size(stored, MAX_METADATA_BYTES, f"metadatas[{at}]")
-        check_depth(stored, f"metadatas[{at}]")
-        if NUL.search(stored):  # SQLite's JSON functions end a string at NUL
-            raise InvalidInput(f"metadatas[{at}] holds a NUL character.", "no NUL", "Remove it.")
-        if not has_string_keys(metadata):
-            raise InvalidInput(f"metadatas[{at}] is {metadata!r}.", "dicts with string keys", "Convert the keys.")
-        return stored
-    except (TypeError, ValueError, RecursionError) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        raise InvalidInput(
-            f"metadatas[{at}] cannot be stored as JSON ({error}).",
-            "strings, finite numbers, bools, None, dates and times, UUIDs, Enums, lists and dicts",
-            "Convert other values first.",
-        ) from error
-
-
-def check_depth(stored: str, what: str) -> None:
-    """Checks that SQLite's parser can read JSON of this depth.
-
-    Raises:
-        InvalidInput: the nesting is deeper than the limit.
-    """
-    if stored.count("[") + stored.count("{") <= MAX_METADATA_DEPTH:
-        return
-    depth = deepest = 0
-    for bracket in BRACKET.findall(STRING.sub("", stored)):
-        depth += 1 if bracket in "[{" else -1
-        deepest = max(deepest, depth)
-    if deepest > MAX_METADATA_DEPTH:
-        raise InvalidInput(f"{what} is nested {deepest} levels deep.", f"at most {MAX_METADATA_DEPTH}", "Flatten it.")
 
 
 def check_length(name: str, given: int, count: int) -> None:

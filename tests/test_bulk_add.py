@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex
+from pam_retriever.filters.metadata import check_metadatas
 from pam_retriever.limits import MAX_ID_BYTES, MAX_METADATA_DEPTH
 from pam_retriever.store.columns import checksum
-from pam_retriever.validation import check_id, check_ids, check_metadatas, check_text, check_texts
+from pam_retriever.validation import check_id, check_ids, check_text, check_texts
 
 DIM = 4
 STRINGS = st.text(st.characters() | st.sampled_from('\x00"\\[{é\ud800\udc00'), max_size=6)

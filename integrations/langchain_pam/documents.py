@@ -17,9 +17,8 @@ from pam_retriever import FitConfig, Hit, InvalidInput, PredictiveAssociativeInd
 from pam_retriever.adapters.recalling import RecallArguments, refuse
 from pam_retriever.errors import counted, shortened
 from pam_retriever.filters.conditions import key_path
-from pam_retriever.filters.stored import to_json
+from pam_retriever.filters.stored import at_path, to_json
 from pam_retriever.index import learning
-from pam_retriever.store.metadata_columns import at_path
 from pam_retriever.types import Metadata, Recipe
 from pam_retriever.validation import check_text, read_list, read_numbers
 

@@ -28,8 +28,8 @@ from pam_retriever.embedding import Embedder
 from pam_retriever.errors import counted
 from pam_retriever.experience.dates import USUAL_KEYS, read_time_key, times_of
 from pam_retriever.experience.trajectories import name_of_group
-from pam_retriever.store.tenants import check_tenant
 from pam_retriever.types import Metadata
+from pam_retriever.validation import check_tenant
 
 
 class LinkedIndex:

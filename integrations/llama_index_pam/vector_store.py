@@ -33,8 +33,7 @@ from pam_retriever import InvalidInput, PredictiveAssociativeIndex
 from pam_retriever.adapters.lazy_index import LazyIndex
 from pam_retriever.adapters.recalling import refuse
 from pam_retriever.experience.dates import USUAL_KEYS, read_time_key, times_of
-from pam_retriever.store.tenants import check_tenant
-from pam_retriever.validation import check_id
+from pam_retriever.validation import check_id, check_tenant
 
 
 class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore):

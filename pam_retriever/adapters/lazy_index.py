@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.index import PredictiveAssociativeIndex
-from pam_retriever.store.tenants import check_tenant
+from pam_retriever.validation import check_tenant
 
 Index = PredictiveAssociativeIndex
 Tenant = TypeVar("Tenant")

@@ -26,8 +26,8 @@ from pam_retriever.embedding.text_models import DEFAULT, DEFAULT_MODEL
 from pam_retriever.errors import InvalidInput, PAMError, counted
 from pam_retriever.experience.json_lines import EventLog, Fields
 from pam_retriever.index import PredictiveAssociativeIndex
-from pam_retriever.store.tenants import check_tenant
 from pam_retriever.types import Direction, Hit, Hits
+from pam_retriever.validation import check_tenant
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]

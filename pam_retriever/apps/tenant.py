@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.index import PredictiveAssociativeIndex
-from pam_retriever.store.tenants import check_tenant
+from pam_retriever.validation import check_tenant
 
 
 def add_tenant(command: argparse.ArgumentParser) -> None:

@@ -11,9 +11,10 @@ import numpy as np
 from pam_retriever.arrays import is_number
 from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.experience.dates import read_timestamp
+from pam_retriever.filters.metadata import check_metadatas
 from pam_retriever.limits import MAX_WEIGHT
 from pam_retriever.types import Float32, Int64, Metadata, Times
-from pam_retriever.validation import check_id, check_ids, check_metadatas, check_text, read_list
+from pam_retriever.validation import check_id, check_ids, check_text, read_list
 
 Used = Sequence[str] | Mapping[str, float]
 MIXTURE = "mixture"  # the setting with the weights of the evidence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timezone
 from enum import Enum
 from typing import Any
@@ -63,6 +63,15 @@ def plain_value(value: Any) -> Any:
 
 
 ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=plain_value)
+
+
+def at_path(value: Any, path: Sequence[str]) -> tuple[bool, Any]:
+    """Returns whether a path through dicts ends at an entry, and the entry."""
+    for key in path:
+        if not isinstance(value, dict) or key not in value:
+            return False, None
+        value = value[key]
+    return True, value
 
 
 def as_number(value: float) -> int | float:

@@ -17,7 +17,8 @@ from pam_retriever.store.base import Store
 from pam_retriever.store.faults import closed_error
 from pam_retriever.store.manifest import new_manifest
 from pam_retriever.store.opening import load_store, new_store, open_store
-from pam_retriever.store.tenants import check_tenant, folder_of, no_tenants, write_empty
+from pam_retriever.store.tenants import folder_of, no_tenants, write_empty
+from pam_retriever.validation import check_tenant
 
 if TYPE_CHECKING:
     from pam_retriever.index import PredictiveAssociativeIndex

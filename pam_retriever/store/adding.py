@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from pam_retriever.embedding import Embedder, embed_texts
 from pam_retriever.errors import InvalidInput, UnknownId
+from pam_retriever.filters.metadata import check_metadatas
 from pam_retriever.filters.stored import to_json
 from pam_retriever.store.appending import NewStep
 from pam_retriever.store.base import Store
@@ -18,7 +19,7 @@ from pam_retriever.store.space import is_observed, no_encoder
 from pam_retriever.store.storing import NewMemories
 from pam_retriever.store.times import NewTimes
 from pam_retriever.types import Float32, Metadata, Time
-from pam_retriever.validation import check_ids, check_metadatas, check_texts, check_vector, check_vectors
+from pam_retriever.validation import check_ids, check_texts, check_vector, check_vectors
 
 Ids = Sequence[str] | None
 Texts = Sequence[str | None] | None

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pam_retriever.filters.conditions import Kind
-from pam_retriever.filters.stored import as_number, to_json
+from pam_retriever.filters.stored import as_number, at_path, to_json
 from pam_retriever.types import Int64
 
 Int32 = npt.NDArray[np.int32]
@@ -359,15 +359,6 @@ def _index(part: str, values: list[Any], positions: Int32) -> Lists[Any]:
 def entry_at(value: str, path: Sequence[str]) -> tuple[bool, Any]:
     """The same as ``at_path``, for a dict given as JSON."""
     return at_path(json.loads(value), path)
-
-
-def at_path(value: Any, path: Sequence[str]) -> tuple[bool, Any]:
-    """Returns whether a path through dicts ends at an entry, and the entry."""
-    for key in path:
-        if not isinstance(value, dict) or key not in value:
-            return False, None
-        value = value[key]
-    return True, value
 
 
 def _itself(value: Number) -> Number:

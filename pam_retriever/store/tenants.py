@@ -19,13 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pam_retriever.errors import IndexFormatError, InvalidInput
-from pam_retriever.limits import MAX_TENANT_BYTES
 from pam_retriever.store.connection import Mode
 from pam_retriever.store.faults import explained
 from pam_retriever.store.files import matching, sync
 from pam_retriever.store.manifest import Manifest, read_manifest, write_manifest
 from pam_retriever.store.sqlite_database import SQLiteDatabase
-from pam_retriever.validation import check_id, check_size
 
 if TYPE_CHECKING:
     from pam_retriever.store.writable_folder import WritableFolder
@@ -33,17 +31,6 @@ if TYPE_CHECKING:
 PREFIX = "t-"  # with this prefix no name is reserved by a system, as "con" and "nul" are
 UNFINISHED = ".new"  # suffix of a folder that is being written or removed
 Write = Callable[[Path], object]
-
-
-def check_tenant(name: str) -> str:
-    """Checks the name of a tenant: a non-empty string, short enough for the name of a folder.
-
-    Raises:
-        InvalidInput: it is no such string.
-    """
-    name = check_id(name, "tenant")
-    check_size(name, MAX_TENANT_BYTES, f"The name {name[:60]!r} of a tenant")
-    return name
 
 
 def folder_of(name: str) -> str:

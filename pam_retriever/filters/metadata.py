@@ -1,0 +1,89 @@
+"""Checks of metadata, and their stored form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.filters.stored import ENCODER, has_string_keys, to_json
+from pam_retriever.limits import MAX_METADATA_BYTES, MAX_METADATA_DEPTH
+from pam_retriever.types import Metadata
+from pam_retriever.validation import are_plain, check_length, check_size, check_text, read_list
+
+STRING, BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"'), re.compile(r"[][{}]")
+NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # the escape sequence, but not a backslash followed by the letters u0000
+
+
+def check_metadatas(metadatas: Sequence[Metadata | None] | None, length: int) -> list[str]:
+    """Returns ``length`` metadata dicts as JSON.
+
+    Raises:
+        InvalidInput: the number is wrong, or JSON cannot hold a value.
+    """
+    if metadatas is None:
+        return ["{}"] * length
+    metadatas = read_list("metadatas", metadatas)
+    check_length("metadatas", len(metadatas), length)
+    stored = _plain_json(metadatas)
+    if stored is not None and are_plain(stored, MAX_METADATA_BYTES) and not any(map(_may_be_refused, stored)):
+        return stored
+    return [_metadata_json({} if metadata is None else metadata, at) for at, metadata in enumerate(metadatas)]
+
+
+def _plain_json(metadatas: Sequence[Metadata | None]) -> list[str] | None:
+    """Returns dicts with string keys as JSON; None if one of them is something else."""
+    if not all(one is None or (type(one) is dict and set(map(type, one)) <= {str}) for one in metadatas):
+        return None
+    try:
+        stored = [ENCODER.encode(metadata or {}) for metadata in metadatas]
+        nested = [one for one, json in zip(metadatas, stored, strict=True) if json.find("{", 1) > 0]
+        return stored if all(map(has_string_keys, nested)) else None
+    except (TypeError, ValueError, RecursionError):  # the caller checks them one by one, to name the invalid one
+        return None
+
+
+def _may_be_refused(stored: str) -> bool:
+    """Returns whether JSON may hold a NUL character, or be nested too deep."""
+    return "\\u0000" in stored or stored.count("[") + stored.count("{") > MAX_METADATA_DEPTH
+
+
+def _metadata_json(metadata: Metadata, at: int) -> str:
+    if not isinstance(metadata, Mapping):
+        fix = "Pass {'key': value}; for a row of pandas, dict(row)."
+        raise InvalidInput(f"metadatas[{at}] is {metadata!r} ({type(metadata).__name__}).", "a dict", fix)
+    if not all(isinstance(key, str) for key in metadata):
+        raise InvalidInput(f"metadatas[{at}] is {metadata!r}.", "a dict with string keys", "Convert the keys.")
+    try:
+        stored = check_text(to_json(dict(metadata)), f"metadatas[{at}]")
+        check_size(stored, MAX_METADATA_BYTES, f"metadatas[{at}]")
+        check_depth(stored, f"metadatas[{at}]")
+        if NUL.search(stored):  # SQLite's JSON functions end a string at NUL
+            raise InvalidInput(f"metadatas[{at}] holds a NUL character.", "no NUL", "Remove it.")
+        if not has_string_keys(metadata):
+            raise InvalidInput(f"metadatas[{at}] is {metadata!r}.", "dicts with string keys", "Convert the keys.")
+        return stored
+    except (TypeError, ValueError, RecursionError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(
+            f"metadatas[{at}] cannot be stored as JSON ({error}).",
+            "strings, finite numbers, bools, None, dates and times, UUIDs, Enums, lists and dicts",
+            "Convert other values first.",
+        ) from error
+
+
+def check_depth(stored: str, what: str) -> None:
+    """Checks that SQLite's parser can read JSON of this depth.
+
+    Raises:
+        InvalidInput: the nesting is deeper than the limit.
+    """
+    if stored.count("[") + stored.count("{") <= MAX_METADATA_DEPTH:
+        return
+    depth = deepest = 0
+    for bracket in BRACKET.findall(STRING.sub("", stored)):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    if deepest > MAX_METADATA_DEPTH:
+        raise InvalidInput(f"{what} is nested {deepest} levels deep.", f"at most {MAX_METADATA_DEPTH}", "Flatten it.")
