@@ -1,4 +1,4 @@
-"""Limits of the code: short files, short functions, few arguments, informative types.
+"""Limits of the code: short files, short functions, few arguments, few nested calls, informative types.
 
 Each list contains the current exceptions, and may only get shorter.
 """
@@ -10,18 +10,23 @@ import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from types import FrameType
 
 import pytest
+from conftest import QUICK, new_index
+from langchain_core.embeddings import DeterministicFakeEmbedding
 
 import pam_retriever
+from langchain_pam import PAMVectorStore
 
 PACKAGE = Path(pam_retriever.__file__).parent
 ROOT = Path(__file__).parent.parent
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LINES_OF_A_FILE, LINES_OF_A_FUNCTION, ARGUMENTS = 400, 60, 8
+CALLS = 6  # nested calls from a query to the search of an ANN index; two more from LangChain
 KINDS = re.compile(r"(Backend|Bank|Engine|Store|Documents|Database)$")
 
 STILL_LONG_FILES: set[str] = set()
@@ -132,6 +137,42 @@ def test_no_one_asks_what_kind_of_store_it_has():
                 kinds = [one.id for one in ast.walk(node.args[1]) if isinstance(one, ast.Name)]
                 found |= {f"{file}: {kind}" for kind in kinds if KINDS.search(kind)}
     assert found == STILL_ISINSTANCE
+
+
+def calls_above_search(ask: Callable[[], object]) -> int:
+    """Returns the largest number of nested calls of the project between ``ask`` and a search of an ANN index."""
+    most = 0
+
+    def count(frame: FrameType | None, event: str, _: object) -> None:
+        nonlocal most
+        if event != "call" or frame is None or frame.f_code.co_name != "search":
+            return
+        files = []
+        while frame is not None:
+            files.append(Path(frame.f_code.co_filename))
+            frame = frame.f_back
+        inside = [file for file in files if ROOT in file.parents and ROOT / "tests" not in file.parents]
+        if inside[0].parent.name == "ann" and inside[1].parent.name != "ann":
+            most = max(most, len(inside) - 1)
+
+    sys.setprofile(count)
+    try:
+        ask()
+    finally:
+        sys.setprofile(None)
+    return most
+
+
+def test_few_calls_lie_between_a_query_and_the_search(planted):
+    index = new_index(planted)
+    index.fit(planted.outings, config=QUICK, progress=False)
+    vector = planted.vectors[3] + 0.01
+    assert 0 < calls_above_search(lambda: index.recall(vector)) <= CALLS
+    assert 0 < calls_above_search(lambda: index.recall(planted.ids[3])) <= CALLS
+    assert 0 < calls_above_search(lambda: index.search(vector)) <= CALLS
+    store = PAMVectorStore(DeterministicFakeEmbedding(size=8))
+    store.add_texts(["one", "two"])
+    assert 0 < calls_above_search(lambda: store.similarity_search("one")) <= CALLS + 2
 
 
 @pytest.mark.parametrize(
