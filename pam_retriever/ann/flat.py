@@ -53,7 +53,7 @@ class FlatKeys:
 
     def __init__(self, width: int, capacity: int = 0, first: int = 0) -> None:
         self._cuts = [first] if 0 < first < width else []
-        widths = np.diff([0, *self._cuts, width]).tolist()
+        widths = [first, width - first] if self._cuts else [width]
         self._blocks: list[Float32] = [np.empty((capacity, part), np.float32) for part in widths]
         self.ntotal, self.code_size = 0, 4 * width
         self.compared: Compared | None = None

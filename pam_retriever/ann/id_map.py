@@ -22,7 +22,7 @@ class IdMap:
 
     def __init__(self, rows: Int64 | None = None) -> None:
         self.rows: Int64 = np.empty(0, np.int64) if rows is None else rows
-        self.dead = int((self.rows < 0).sum())
+        self.dead = 0 if rows is None else int((rows < 0).sum())
         self._position: Int64  # row - self._first -> position, -1 if not stored
         self._sorted: Int64 | None  # the rows in order, if their span is too large for a table
         self._first: int

@@ -311,6 +311,8 @@ class CooccurrenceGraph:
 
     def _count(self, rows: Int64, change: int) -> None:
         rows = rows[rows >= 0]
+        if not len(rows):
+            return
         if rows.max(initial=-1) >= len(self._times):
             more = np.zeros(2 * int(rows.max()) + 1 - len(self._times), np.int64)
             self._times = np.concatenate([self._times, more])

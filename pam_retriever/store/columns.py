@@ -55,7 +55,7 @@ def from_blobs(blobs: list[bytes], dim: int) -> Float32:
     Raises:
         IndexFormatError: a vector has another length, or no direction.
     """
-    if not all(isinstance(blob, bytes) and len(blob) == 4 * dim for blob in blobs):
+    if not {*map(type, blobs)} <= {bytes} or not {*map(len, blobs)} <= {4 * dim}:
         raise IndexFormatError(
             "The database holds a vector of another length than the index.",
             f"{dim} float32 numbers in each",

@@ -53,7 +53,7 @@ def check_companions(database: Path, sealed: bool) -> None:
         StorageError: a file cannot be read.
     """
     for end in ("-journal", "-wal", "-shm"):
-        path = database.with_name(f"{database.name}{end}")
+        path = Path(f"{database}{end}")
         with explained(path):
             try:
                 found = os.lstat(path)

@@ -145,10 +145,13 @@ class Connection:
             let_go.detach()
         immutable.close()
 
-    def add_own(self, statement: str) -> None:
-        """Runs a statement that creates an object in this connection only, for example a temporary view."""
-        self.fetch(statement)
-        self._own.append(statement)
+    def ensure(self, statement: str) -> None:
+        """Runs a statement that creates an object in this connection only, if it is not there yet."""
+        if statement not in self._own:
+            with self._mutex:
+                self.fetch(statement)
+                if self.read_only or not self._sqlite.in_transaction:  # a rollback would remove it
+                    self._own.append(statement)
 
     def check_schema(self) -> None:
         """Checks the tables and triggers of the database; updates the schema of an older version.

@@ -228,9 +228,14 @@ class SQLiteMemories:
         Raises:
             IndexFormatError: a vector is missing.
         """
+        chosen: tuple[str, list[object]] = (
+            "IN (SELECT value FROM json_each(?))",
+            [str(rows.tolist())],
+        )  # the same as JSON
+        if len(rows) and rows[-1] - rows[0] == len(rows) - 1:  # a third of the time
+            chosen = "BETWEEN ? AND ?", [int(rows[0]), int(rows[-1])]
         found = self._connection.fetch(
-            "SELECT vector, association FROM vectors WHERE row IN (SELECT value FROM json_each(?)) ORDER BY row",
-            [json.dumps(rows.tolist())],
+            f"SELECT vector, association FROM vectors WHERE row {chosen[0]} ORDER BY row", chosen[1]
         )
         if len(found) != len(rows):
             raise IndexFormatError(
@@ -300,6 +305,7 @@ class SQLiteMemories:
         return last
 
     def positions(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
+        self._connection.ensure(words.VOCABULARY)
         return words.positions(self._connection.fetch, term, column, most)
 
     def lengths(self) -> tuple[Int64, Int64]:

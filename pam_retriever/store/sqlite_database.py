@@ -71,7 +71,6 @@ class SQLiteDatabase:
         self.mentions = IndexMentions(SQLiteMentions(self.connection), self.settings)
         self.noted: list[set[int]] = []
         with self.closed_on_error():
-            self.connection.add_own(words.VOCABULARY)
             if mode != "create" and self._verification is None and not checked:
                 check_types(self.connection)
 

@@ -33,7 +33,7 @@ SCHEMA = (
     f"BEGIN {REMOVE} {ADD.replace(';', ' WHERE new.text IS NOT NULL;')} END",
 )
 # read-only views of the index, which only this connection has
-VOCABULARY = "CREATE VIRTUAL TABLE temp.places USING fts5vocab (main, words, instance)"
+VOCABULARY = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.places USING fts5vocab (main, words, instance)"
 
 # the setting that says that segments may hold removed words: until FTS5 merges the segments, it only marks these words
 REMOVED = "words_removed"
