@@ -53,22 +53,22 @@ def check_companions(database: Path, sealed: bool) -> None:
         StorageError: a file cannot be read.
     """
     for end in ("-journal", "-wal", "-shm"):
-        path = Path(f"{database}{end}")
-        with explained(path):
+        name = f"{database}{end}"  # mostly there is no such file, and a path takes longer than the look for it
+        with explained(database):
             try:
-                found = os.lstat(path)
+                found = os.lstat(name)
             except FileNotFoundError:
                 continue
         if not stat.S_ISREG(found.st_mode):
-            raise IndexFormatError(f"{path} is no plain file.", "a journal that SQLite wrote", "Remove it.")
+            raise IndexFormatError(f"{name} is no plain file.", "a journal that SQLite wrote", "Remove it.")
         if sealed and (end == "-journal" or (end == "-wal" and found.st_size)):
             raise IndexFormatError(
-                f"{path} lies beside a database that was closed, and would change it.",
+                f"{name} lies beside a database that was closed, and would change it.",
                 "a closed database without such files",
                 "If the folder is a stranger's, do not trust it; else move that file away, or restore the folder.",
             )
         if end == "-journal":
-            _check_journal(path, found.st_size)
+            _check_journal(Path(name), found.st_size)
 
 
 def _check_journal(path: Path, size: int) -> None:
