@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from pam_retriever.errors import InvalidInput, shortened
 from pam_retriever.evaluation import Validation
 from pam_retriever.index.base import IndexBase, Where
 from pam_retriever.store import last_fit
-from pam_retriever.types import Float32, Hits
+from pam_retriever.types import Float32, Hits, Trajectory
 from pam_retriever.validation import (
     check_count,
     check_finite,
@@ -138,7 +138,7 @@ class NextSteps(IndexBase):
             raise InvalidInput(
                 f"{name.capitalize()} is {shortened(str(trajectory))}.",
                 "a list of steps: ids, vectors, or {'text': ...}",
-                "Wrap a single step in a list.",
+                _as_list(trajectory),
             )
         if not len(trajectory):
             raise InvalidInput(f"{name.capitalize()} has no steps.", "at least one", "Pass the last steps so far.")
@@ -186,6 +186,15 @@ class NextSteps(IndexBase):
             # no bytes without a model: an earlier one knows of experience that may be erased
             self._store.set_setting(NEXT, mixture.to_dict(), b"" if bilinear is None else bilinear.pack())
         return questions, validation
+
+
+def _as_list(trajectory: object) -> str:
+    """Returns the advice for a trajectory that is no list of steps."""
+    if isinstance(trajectory, Trajectory):
+        return "Pass its ids or vectors."
+    if isinstance(trajectory, Iterable) and not isinstance(trajectory, str | bytes | Mapping):
+        return "Pass list(...) of it, in order."
+    return "Wrap a single step in a list."
 
 
 def _read_step(step: Step, dim: int, name: str) -> str | Text | Float32:

@@ -158,8 +158,14 @@ def read_filters(
     return allowed, None if selects_all(cue_where) else memories.rows_where(cue_where)
 
 
-def check_ids(view: View, queries: list[str], allowed: Rows | None = None) -> dict[str, int]:
+def check_ids(view: View, queries: list[str], allowed: Rows | None = None, words: str = "text=...") -> dict[str, int]:
     """Returns the rows of requested ids. The error does not distinguish unknown ids from forbidden ids.
+
+    Args:
+        view: a view of the index.
+        queries: the ids.
+        allowed: sorted rows of the memories that may be requested; None for all.
+        words: how the call accepts a text, for the error.
 
     Raises:
         UnknownId: an id is unknown or not allowed. If it looks like a text, the error says how to query with a text.
@@ -172,17 +178,17 @@ def check_ids(view: View, queries: list[str], allowed: Rows | None = None) -> di
     if unknown and any(character in unknown[0].strip() for character in " \n\t?"):
         raise UnknownId(
             f"Got the words {unknown[0]!r} as a query, which is an id or a vector.",
-            "words as text=...",
-            f"Pass text={unknown[0][:60]!r}.",
+            f"words as {words}",
+            f"Pass {words.replace('...', repr(unknown[0][:60]))}.",
         )
     if unknown and allowed is not None:
         raise UnknownId(
             f"Got unknown ids: {unknown[:5]}.",
             "ids of memories that the filter allows",
-            "Pass vectors instead, or cue_where= for queries that where= leaves out.",
+            "Pass vectors instead, or cue_where= of recall, recall_next and expand for queries that where= leaves out.",
         )
     if unknown:
-        raise UnknownId(f"Got unknown ids: {unknown[:5]}.", "ids in the index", "Pass vectors, or words as text=...")
+        raise UnknownId(f"Got unknown ids: {unknown[:5]}.", "ids in the index", f"Pass vectors, or words as {words}")
     return known
 
 

@@ -142,8 +142,11 @@ class Trajectories(Protocol):
     def groups(self, group_by: str, order_by: str | None) -> list[Grouped]:
         """Returns (row, id, group, kind of order, order) of each memory whose metadata have ``group_by``, in order."""
 
-    def evidence(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
-        """Returns hit row -> the trajectories in which it occurs with one of ``cues``, nearest first."""
+    def evidence(self, cues: Int64, window: int, repeats: bool = False) -> dict[int, list[Evidence]]:
+        """Returns hit row -> the trajectories in which it occurs with one of ``cues``, nearest first.
+
+        A memory that occurs twice within the window is evidence for itself only with ``repeats``.
+        """
 
     def end(self, id: str) -> TrajectoryEnd | None:
         """Returns the end of the trajectory with this id; None if there is none."""

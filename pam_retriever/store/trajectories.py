@@ -195,11 +195,12 @@ class SQLiteTrajectories:
     def groups(self, group_by: str, order_by: str | None) -> list[Grouped]:
         return self._fetch(*groups_query(group_by, order_by))
 
-    def evidence(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
+    def evidence(self, cues: Int64, window: int, repeats: bool = False) -> dict[int, list[Evidence]]:
         found = self._fetch(
             "SELECT b.row, t.id, m.id, a.position, b.position FROM steps AS a "
             "JOIN steps AS b ON b.trajectory = a.trajectory "
-            "AND b.position BETWEEN a.position - ? AND a.position + ? AND b.row != a.row "
+            "AND b.position BETWEEN a.position - ? AND a.position + ? "
+            f"AND {'b.position != a.position' if repeats else 'b.row != a.row'} "
             "JOIN trajectories AS t ON t.trajectory = a.trajectory JOIN memories AS m ON m.row = a.row "
             "WHERE a.row IN (SELECT value FROM json_each(?)) "
             "ORDER BY abs(b.position - a.position), t.trajectory, a.position",

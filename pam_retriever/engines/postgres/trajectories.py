@@ -184,11 +184,12 @@ class PostgresTrajectories:
     def groups(self, group_by: str, order_by: str | None) -> list[Grouped]:
         return grouped(self._memories.metadatas(group_by), group_by, order_by)
 
-    def evidence(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
+    def evidence(self, cues: Int64, window: int, repeats: bool = False) -> dict[int, list[Evidence]]:
         found = self._database.fetch(
             "SELECT b.row, t.id, m.id, a.position, b.position FROM steps AS a "
             "JOIN steps AS b ON b.trajectory = a.trajectory "
-            "AND b.position BETWEEN a.position - %s AND a.position + %s AND b.row != a.row "
+            "AND b.position BETWEEN a.position - %s AND a.position + %s "
+            f"AND {'b.position != a.position' if repeats else 'b.row != a.row'} "
             "JOIN trajectories AS t ON t.trajectory = a.trajectory JOIN memories AS m ON m.row = a.row "
             "WHERE a.row = ANY(%s::bigint[]) ORDER BY abs(b.position - a.position), t.trajectory, a.position",
             [window, window, cues.tolist()],

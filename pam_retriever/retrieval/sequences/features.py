@@ -142,6 +142,14 @@ class NextEvidence:
         return bool((self._graph.beside(at, 1)[:, 0] == rows[owner]).any())
 
     @staticmethod
+    def repeated(questions: QuestionEvidence) -> Bools:
+        """Returns whether the newest step of each question (Q,) is known to have followed itself."""
+        query, row, _ = questions.found["order_1"]
+        repeated = np.zeros(len(questions.steps), bool)
+        repeated[query[row == questions.steps.rows[query, 0]]] = True
+        return repeated
+
+    @staticmethod
     def followers(questions: QuestionEvidence) -> list[Found]:
         """Returns the memories that followed the last step, the last two, three and four, with counts."""
         return [questions.found[f"order_{order}"] for order in range(1, transitions.ORDER + 1)]

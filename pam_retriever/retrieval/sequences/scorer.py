@@ -113,6 +113,7 @@ def _no_answer(
     """
     rows = questions.steps.rows
     repeats = mixture.knows_repeats(known) | ((rows[:, 1] == rows[:, 0]) & (rows[:, 0] >= 0))
+    repeats |= evidence.repeated(questions)
     closed: Bools = (pools.row == rows[pools.cue, 0]) & ~repeats[pools.cue]
     return np.zeros_like(closed) if closed.any() and evidence.repeats() else closed
 
@@ -125,7 +126,7 @@ def _explained(view: View, evidence_of_some: QuestionEvidence, hits: list[Hits])
     for at, of_one in enumerate(hits):
         last = int(evidence_of_some.steps.rows[at, 0])
         rows = view.database.memories.rows_of(of_one.ids)
-        evidence = view.database.trajectories.evidence(np.array([last]), 1) if last >= 0 else {}
+        evidence = view.database.trajectories.evidence(np.array([last]), 1, repeats=True) if last >= 0 else {}
         mine = np.flatnonzero(query == at)
         mine = mine[np.argsort(-times[mine], kind="stable")]
         came = [(names[row[one]][0], round(float(times[one]))) for one in mine.tolist()]

@@ -71,7 +71,8 @@ def read_steps(view: View, trajectories: Sequence[Sequence[str | Float32]], amon
     """
     rows = np.full((len(trajectories), LONGEST), -1)
     vectors = np.zeros((len(trajectories), LONGEST, view.dim), np.float32)
-    known = check_ids(view, [step for steps in trajectories for step in steps if isinstance(step, str)], among)
+    ids = [step for steps in trajectories for step in steps if isinstance(step, str)]
+    known = check_ids(view, ids, among, "{'text': ...}")
     given: list[tuple[int, int, Float32]] = []
     for at, steps in enumerate(trajectories):
         for back, step in enumerate(reversed(steps[-LONGEST:])):

@@ -1,0 +1,66 @@
+"""What the page on ``recall_next`` promises of repeats, and what its errors advise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from pam_retriever import InvalidInput, PAMError, PredictiveAssociativeIndex, Trajectory, UnknownId
+
+DIM = 8
+IDS = [f"m{n}" for n in range(12)]
+
+
+def filled() -> PredictiveAssociativeIndex:
+    index = PredictiveAssociativeIndex(DIM)
+    index.add(np.random.default_rng(0).standard_normal((len(IDS), DIM)), IDS, metadatas=[{"n": n} for n in range(12)])
+    return index
+
+
+def test_a_step_that_followed_itself_has_its_evidence():
+    index = filled()
+    index.observe(Trajectory(ids=["m1", "m1", "m1", "m2"], id="t"))
+    hits = {hit.id: hit for hit in index.recall_next(["m1"], k=12, explain=True)}
+    where = [(one.trajectory, one.cue_position, one.hit_position) for one in hits["m1"].evidence or ()]
+    assert where == [("t", 0, 1), ("t", 1, 2)]
+    assert hits["m1"].others == (("m2", 1),)
+    assert hits["m2"].others == (("m1", 2),)
+
+
+def test_evidence_of_recall_names_no_repeat():
+    index = filled()
+    index.observe(["m1", "m1", "m2"])
+    for direction in ("after", "before", None):
+        for hit in index.recall("m1", explain=True, direction=direction):
+            assert all(one.cue_id == "m1" and hit.id != "m1" for one in hit.evidence or ())
+
+
+def test_a_step_that_followed_itself_long_ago_may_follow_itself_again():
+    """The shares of all hits have the sum 1, too."""
+    index = filled()
+    index.observe(["m1", "m1"])
+    for n in range(20):
+        index.observe(["m1", f"m{2 + n % 3}"])
+    hits = index.recall_next(["m1"], k=12)
+    assert "m1" in hits.ids
+    assert sum(hit.score for hit in hits) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "advice"),
+    [
+        (lambda index: index.recall_next(["other"]), UnknownId, "{'text': ...}"),
+        (lambda index: index.recall_next(["the disk is full"]), UnknownId, "{'text': ...}"),
+        (lambda index: index.recall_next(Trajectory(ids=["m1", "m2"])), InvalidInput, "Pass its ids"),
+        (lambda index: index.recall_next(id for id in ["m1"]), InvalidInput, "list("),
+        (lambda index: index.search("m1", where={"n": 2}), UnknownId, "cue_where= of recall, recall_next and expand"),
+    ],
+)
+def test_an_error_advises_what_the_call_accepts(call: Callable[[PredictiveAssociativeIndex], object], error, advice):
+    with pytest.raises(PAMError) as raised:
+        call(filled())
+    assert isinstance(raised.value, error)
+    assert advice in str(raised.value)
+    assert "text=..." not in str(raised.value)
