@@ -55,11 +55,12 @@ class Retriever:
         view = view.towards(settings.direction)
         self._view, self._settings = view, settings
         self._times = None if timeline is None else QuestionTimes(timeline, read_clock(settings.now))
-        self._reads_times = False  # whether the times in a question count
+        calibrated = view.calibration is not None and settings.mode == "association" and settings.channels is None
+        # whether the times in a question count
+        self._reads_times = words and (feedback is not None or not calibrated)
         without = frozenset(settings.without)
         if feedback is not None:
             self._channels = Channels(similarity=1)  # past use needs only the similarity channel
-            self._reads_times = words
             self._scorer = self._around(self._from_use(lexicon, words, feedback, stored))
             return
         named = stored and settings.hops.count == 1 and _follows_mentions(settings, view)
@@ -73,7 +74,6 @@ class Retriever:
             self._scorer = self._around(_after_mentions(view, lexicon, links, settings.min_score) if named else links)
             return
         self._channels = settings.weights(words, view.predictor is not None)
-        calibrated = view.calibration is not None and settings.mode == "association" and settings.channels is None
         step = self._around(self._one_hop(lexicon, words, calibrated, stored))
         if settings.hops.count > 1:
             from pam_retriever.retrieval.multihop import MultihopScorer
@@ -136,7 +136,6 @@ class Retriever:
         if words:
             from pam_retriever.retrieval.hybrid import HybridScorer
 
-            self._reads_times = True
             return HybridScorer(view, lexicon, self._channels, settings.min_score, self._times, without)
         check_without(without, ())
         index = view.index_of(self._channels)
