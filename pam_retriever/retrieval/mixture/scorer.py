@@ -56,10 +56,9 @@ class MixtureScorer:
         self._owners = feedback.evidence.owners
         check_without(without, tuple(dict.fromkeys((*self._owners, *others))))
         self._mixture, self._names = feedback.mixture, MENTIONED not in without
-        if without:
-            counts = np.array([owner not in without for owner in self._owners])
-            weights = np.where(counts, self._mixture.weights, np.float32(0))
-            self._mixture = replace(self._mixture, weights=weights, reserves=UNUSED not in without)
+        self._left_out = np.array([owner in without for owner in self._owners])
+        if UNUSED in without:
+            self._mixture = replace(self._mixture, reserves=False)
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None, linked: Linked | None = None) -> list[Candidates]:
         """See ``Scorer``. The memories ``linked`` to a cue rank before all others."""
@@ -124,6 +123,8 @@ class MixtureScorer:
         pools = Pools.of(found, len(corpus))
         kind = kinds(questions, evidence.served)
         features = evidence.score(questions, pools)
+        if self._left_out.any():  # also from what recall without feedback says of never-used memories
+            features = np.where(self._left_out, np.float32(0), features)
         scores = mixture.score(features, pools, kind)
         lead = self._lead(scores, pools, linked)
         scores = scores + lead
