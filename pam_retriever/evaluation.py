@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -163,7 +163,8 @@ def evaluate(
     Args:
         index: has ``recall(query, k=...)``.
         questions: Q queries, each a vector or an id, as ``recall`` takes them.
-        relevant: the relevant ids of each question; at least one each.
+        relevant: the relevant ids of each question; at least one each. An id that is not in the index counts as not
+            found.
         ks: depths of the metrics, each at least 1.
         recall: returns the hits of one question, in place of ``index.recall``, for example
             ``lambda query, k: index.search(query, k=k)``.
@@ -173,8 +174,8 @@ def evaluate(
         recall@k, mrr and ndcg at each depth.
 
     Raises:
-        InvalidInput: the lengths differ, a question has no relevant id, a depth is below 1, or an argument is of a
-            wrong kind.
+        InvalidInput: the lengths differ, a question has no relevant id, a depth is below 1, an argument is of a wrong
+            kind, or the answer to a question is no list of hits.
     """
     if not callable(getattr(index, "recall", None) if recall is None else recall):
         raise InvalidInput(
@@ -184,13 +185,40 @@ def evaluate(
     deepest = max(ks)
     ask = (lambda query, k: index.recall(query, k=k)) if recall is None else recall
     try:
-        ranked = [[hit.id for hit in ask(query, deepest)] for query in questions]
+        ranked = [_ids(ask(query, deepest), at) for at, query in enumerate(questions)]
     except UnknownId as error:
         if recall is not None:
             raise
         fix = "For questions in words pass recall=lambda text, k: index.recall(text=text, k=k)."
         raise UnknownId(error.got, "vectors, or ids in the index", fix) from error
+    _check_kinds(ranked, relevant)
     return evaluate_rankings(ranked, relevant, ks=ks, seed=seed)
+
+
+def _ids(hits: Sequence[Found], at: int) -> list[str]:
+    """Returns the ids of the hits of question ``at``."""
+    found = list(hits) if isinstance(hits, Iterable) else None
+    ids: list[Any] = [] if found is None else [getattr(hit, "id", None) for hit in found]
+    if found is None or not all(id is not None and isinstance(id, Hashable) for id in ids):
+        raise InvalidInput(
+            f"The answer to question {at} is {hits!r:.60}.",
+            "a list of hits, each with an id",
+            "Pass one query per question, and a recall= that returns such a list.",
+        )
+    return ids
+
+
+def _check_kinds(ranked: Sequence[Sequence[str]], relevant: Sequence[Collection[str]]) -> None:
+    """Refuses relevant ids that no hit can equal, for example numbers if the ids of hits are strings."""
+    kinds = {type(id) for row in ranked for id in row}
+    for at, right in enumerate(relevant):
+        for id in right:
+            if kinds == {str} and not isinstance(id, str):
+                raise InvalidInput(
+                    f"Question {at} has the relevant id {id!r} ({type(id).__name__}).",
+                    "strings, as the ids of the hits",
+                    "Use str(id).",
+                )
 
 
 def evaluate_rankings(
@@ -215,7 +243,7 @@ def evaluate_rankings(
     for at, row in enumerate(ranked):
         if len(set(row)) < len(row):
             raise InvalidInput(f"Ranking {at} has an id twice.", "distinct ids", "Keep the first of each.")
-    deepest = max(ks)
+    deepest = min(max(ks), max(1, *map(len, ranked)))
     hits = np.zeros((len(ranked), deepest), bool)
     for at, (row, right) in enumerate(zip(ranked, relevant, strict=True)):
         hits[at, : len(row)] = [id in right for id in row[:deepest]]
@@ -225,10 +253,10 @@ def evaluate_rankings(
         values[f"recall@{k}"] = hits[:, :k].sum(axis=1) / np.minimum(k, counts)
     for k in sorted(set(ks)):
         values[f"mrr@{k}"] = np.where(hits[:, :k].any(axis=1), 1 / (hits[:, :k].argmax(axis=1) + 1), 0.0)
-    discount = 1 / np.log2(np.arange(2, deepest + 2))
+    discount = 1 / np.log2(np.arange(2, max(deepest, counts.max()) + 2))
     for k in sorted(set(ks)):
         ideal = np.cumsum(discount)[np.minimum(k, counts) - 1]
-        values[f"ndcg@{k}"] = (hits[:, :k] * discount[:k]).sum(axis=1) / ideal
+        values[f"ndcg@{k}"] = (hits[:, :k] * discount[: min(k, deepest)]).sum(axis=1) / ideal
     return Evaluation({name: interval(value, seed) for name, value in values.items()}, values)
 
 

@@ -94,6 +94,33 @@ def test_bad_input_is_refused(ranked, relevant, ks, says):
         evaluate_rankings(ranked, relevant, ks=ks)
 
 
+@pytest.mark.parametrize("answer", [None, ["b"], [[Hit("b")]], [{"id": "b"}], [Hit(None)], [Hit(["b"])], 3])
+def test_an_answer_that_is_no_list_of_hits_is_named(answer):
+    with pytest.raises(InvalidInput, match=r"The answer to question 1 is .* list of hits"):
+        evaluate(None, ["x", "y"], [["b"], ["b"]], recall=lambda query, k: answer if query == "y" else iter([Hit("b")]))
+
+
+def test_a_question_that_is_a_batch_is_named():
+    index = PredictiveAssociativeIndex(dim=4)
+    index.add(np.eye(4), ids=list("abcd"))
+    index.observe(["a", "b", "c"])
+    with pytest.raises(InvalidInput, match="one query per question"):
+        evaluate(index, [["a", "b"]], [["c"]])
+
+
+def test_numbers_are_no_ids_of_hits_that_are_strings():
+    with pytest.raises(InvalidInput, match=r"Question 1 has the relevant id 3 \(int\).*str\(id\)"):
+        evaluate(FixedRetriever(), ["x", "y"], [["a"], [3]])
+    assert evaluate(None, ["x"], [[3]], ks=[1], recall=lambda query, k: [Hit(3)])["recall@1"].mean == 1
+
+
+def test_a_depth_beyond_all_hits_takes_no_memory():
+    found = evaluate(FixedRetriever(), ["x"], [{"f", "z"}], ks=(6, 10**15))
+    for metric in ("recall", "mrr", "ndcg"):
+        assert found[f"{metric}@{10**15}"] == found[f"{metric}@6"]
+    assert evaluate_rankings([[], []], [["a"], ["b"]], ks=[10**15])[f"ndcg@{10**15}"].mean == 0
+
+
 def test_an_unknown_metric_names_those_that_there_are():
     with pytest.raises(InvalidInput, match="recall@5"):
         evaluate_rankings([["a"]], [{"a"}])["recall@7"]

@@ -8,7 +8,7 @@ from conftest import new_index
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pam_retriever import InvalidInput, NotFitted, UnknownId
+from pam_retriever import InvalidInput, NotFitted, PredictiveAssociativeIndex, UnknownId
 
 found_by_another = st.dictionaries(
     st.integers(0, 199).map(lambda number: f"m{number:03}"), st.floats(-5, 5, width=32), min_size=1, max_size=6
@@ -55,6 +55,21 @@ def test_it_brings_up_what_another_retriever_cannot_see(fitted, planted):
 def test_bad_hits_are_refused(fitted, found, error, message):
     with pytest.raises(error, match=message):
         fitted.expand(found)
+
+
+@pytest.mark.filterwarnings("error")
+def test_scores_may_be_as_large_as_a_float(fitted):
+    """The weights depend on the proportions of scores only."""
+    largest = fitted.expand({"m044": 1.7e308, "m123": 0.0, "m150": -1.7e308})
+    assert largest == pytest.approx(fitted.expand({"m044": 2.0, "m123": 1.0, "m150": 0.0}), abs=1e-6)
+
+
+def test_names_without_a_fit_have_no_direction():
+    index = PredictiveAssociativeIndex(2)
+    index.add(np.eye(2), ["a", "b"], texts=["Ann met Berta Beckmann.", "x"], metadatas=[{}, {"name": "Berta Beckmann"}])
+    assert index.expand({"a": 1.0}, direction=None) == {}
+    with pytest.raises(NotFitted, match="Names have no direction"):
+        index.expand({"a": 1.0}, direction="after")
 
 
 def test_before_fit_there_is_nothing_to_spread(planted):

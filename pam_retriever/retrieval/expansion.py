@@ -22,6 +22,7 @@ from pam_retriever.validation import check_finite, check_id
 Scores = Mapping[str, float] | Sequence[Mapping[str, float]]
 
 FAN_OUT = 40  # associates per hit
+HUGE = 1e300  # the difference of larger scores may overflow
 
 
 def read_found(found: Scores) -> tuple[list[dict[str, float]], bool]:
@@ -96,11 +97,17 @@ def _scorer(view: View, lexicon: Lexicon) -> Scorer:
         return AssociationScorer(view, mentions=mentions)
     if view.associative is None and mentions is not None:
         return mentions
+    if view.links.direction is not None and Mentioning.of(view, lexicon) is not None:
+        given = f"Got direction={view.links.direction!r} on an index that was never fitted. Names have no direction."
+        raise NotFitted(given, "a fitted index, or no direction", "Call fit(), or leave direction out.")
     raise NotFitted("The index is not fitted, and no memory has a name.", "a fitted index, or names", "Call fit().")
 
 
 def _weights(scores: Float64) -> Float64:
     """Returns the weight (n,) of each hit: the square of its score above the last one; the sum is 1."""
+    largest = np.abs(scores).max(initial=0)
+    if largest > HUGE:
+        scores = scores / largest
     above = scores - scores.min(initial=np.inf)
     best = above.max(initial=0)
     shares = (above / best) ** 2 if best > 0 else np.ones_like(above)  # before the square, which may underflow to 0
