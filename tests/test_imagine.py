@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import DIM, TINY, WINDOW, agree, new_index
+from conftest import DIM, QUICK, TINY, WINDOW, agree, new_index
 
 from pam_retriever import EmptyIndex, InvalidInput, NotFitted, PredictiveAssociativeIndex, Trajectory, UnknownId
+from pam_retriever.errors import IndexFormatError
+from pam_retriever.retrieval.imagination import SPREAD
 
 
 def test_the_point_is_the_prediction_and_the_nearest_are_the_nearest(fitted, planted):
@@ -116,3 +118,35 @@ def test_surprise_refuses(fitted, index):
     with pytest.raises(InvalidInput, match="1 state"):
         fitted.surprise(["m000"])
     assert isinstance(fitted, PredictiveAssociativeIndex)
+
+
+@pytest.mark.parametrize(("count", "seed"), [(0, 0), (-1, 0), (1.5, 0), (True, 0), (3, -1), (3, "a")])
+def test_bad_samples_are_refused(fitted, count, seed):
+    with pytest.raises(InvalidInput):
+        fitted.imagine("m030").sample(count, seed)
+
+
+def test_a_damaged_spread_is_named(planted):
+    index = new_index(planted)
+    index.fit(planted.outings, window=WINDOW, config=QUICK, progress=False)
+    stored = index._store.database.settings.get(SPREAD)
+    index._store.set_setting(SPREAD, {**stored, "slope": "NaN"})
+    with pytest.raises(IndexFormatError, match="Fit again"):
+        index.imagine("m030")
+
+
+def test_the_spread_is_the_same_for_each_reader_and_after_each_write(planted, tmp_path):
+    """``fit`` calibrates it: it depends neither on the first call of ``imagine``, nor on who asks."""
+    with PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM) as index:
+        index.add(planted.vectors, planted.ids)
+        index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
+        reader = PredictiveAssociativeIndex.open(tmp_path / "index", read_only=True, follow=True)
+        before = index.imagine("m030").spread
+        index.delete(planted.ids[60:62])
+        for outing in planted.outings[10:]:
+            index.observe(outing[::-1] * 3)
+        late = PredictiveAssociativeIndex.open(tmp_path / "index", read_only=True)
+        spreads = {round(one.imagine("m030").spread, 5) for one in (index, reader, late)}
+        assert spreads == {round(before, 5)}
+        reader.close()
+        late.close()

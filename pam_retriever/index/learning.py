@@ -17,6 +17,7 @@ from pam_retriever.errors import InvalidInput, StorageError
 from pam_retriever.evaluation import Validation
 from pam_retriever.experience.trajectories import TrajectoryLike
 from pam_retriever.index.feedback import FeedbackMethods
+from pam_retriever.index.imagining import Imagining
 from pam_retriever.index.sequences import NextSteps
 from pam_retriever.limits import MAX_WINDOW
 from pam_retriever.retrieval.decay import check_half_life, read_now
@@ -55,7 +56,7 @@ class FitOptions(TypedDict, total=False):
     progress: bool | None
 
 
-class Learning(FeedbackMethods, NextSteps):
+class Learning(FeedbackMethods, NextSteps, Imagining):
     """The part of an index that stores experience and learns from it."""
 
     @overload
@@ -195,6 +196,7 @@ class Learning(FeedbackMethods, NextSteps):
         """Fits the weights of the evidence, which needs no training; stores the whole report."""
         requests, validation = self._fit_mixture(seed)
         steps, of_next = self._fit_next(seed, nothing_new)
+        self._fit_spread()
         validation = Validation((*validation.worths, *of_next.worths))
         finished = datetime.now(timezone.utc)
         report = replace(report, requests=requests, validation=validation, finished=finished, next_steps=steps)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, cast, overload
 
-from pam_retriever.embedding import read_query, read_question
+from pam_retriever.embedding import read_question
 from pam_retriever.errors import InvalidInput, NotFitted
 from pam_retriever.experience.trajectories import TrajectoryLike, read_trajectories
 from pam_retriever.index.base import IndexBase
@@ -15,15 +15,12 @@ from pam_retriever.retrieval.cues import check_queries, read_filters
 from pam_retriever.retrieval.query import BEAM, FAN_OUT, Hops, Query, RecallSettings
 from pam_retriever.retrieval.retriever import Retriever
 from pam_retriever.store.space import Space, is_observed, no_encoder
-from pam_retriever.store.view import View
 from pam_retriever.store.write_trajectories import check_known
 from pam_retriever.types import Array, Direction, Hits, Metadata, Time
-from pam_retriever.validation import check_count, check_flag
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from pam_retriever.retrieval.imagination import Imagination, SpreadCalibration
     from pam_retriever.retrieval.timeline import Interval
 
 Where = Metadata | None
@@ -282,54 +279,6 @@ class Recalling(IndexBase):
         if is_observed(query):
             query = _encode(query, space)
         return Query(*read_question(query, text, str(mode), self._embedder, self.dim, lambda: self.embedder_name))
-
-    @overload
-    def imagine(self, query: One, k: int = 5, complete: bool = True, *, where: Where = None) -> Imagination: ...
-
-    @overload
-    def imagine(self, query: Many, k: int = 5, complete: bool = True, *, where: Where = None) -> list[Imagination]: ...
-
-    def imagine(
-        self, query: One | Many, k: int = 5, complete: bool = True, *, where: Where = None
-    ) -> Imagination | list[Imagination]:
-        """Returns the point near which associates of a query are expected, even if no memory is there (Dury 1, 3).
-
-        The predictor alone gives the point: mentions do not move it, but ``recall`` and ``expand`` follow them.
-        Another vector store can search for the point: ``imagine(q).point``, or ``imagine(q).sample(10)``.
-
-        Args:
-            query: a vector, an id, or a batch of either.
-            k: number of memories nearest to the point to return.
-            complete: complete a vector to stored memories, as ``recall`` does. False predicts from the vector as given:
-                for the vector of a question, or for the point of another imagination.
-            where: metadata filter; see ``filters``. It limits the memories that the query may be or be completed to,
-                and the memories near the point, from which the spread is computed.
-
-        Returns:
-            An ``Imagination``, for a batch a list of them.
-
-        Raises:
-            InvalidInput, UnknownId: an argument is invalid.
-            NotFitted: before ``fit``.
-            EmptyIndex: there are fewer than two memories, or the filter leaves fewer.
-        """
-        from pam_retriever.retrieval.imagination import check_imaginable, imagine
-
-        k, complete = check_count("k", k), check_flag("complete", complete)
-        queries, batch = read_query(query, self.dim)
-        with self._lock.shared():
-            view = self._store.view()
-            check_imaginable(view)
-            found = imagine(view, self._calibration(view), queries, k, complete, where)
-        return found if batch else found[0]
-
-    def _calibration(self, view: View) -> SpreadCalibration:
-        """Returns the calibrated spread of this predictor's points, computed at the first call."""
-        from pam_retriever.retrieval.imagination import calibrate
-
-        if self._imagined is None or self._imagined[0] is not view.predictor:
-            self._imagined = view.predictor, calibrate(view)
-        return self._imagined[1]
 
     def surprise(self, trajectory: TrajectoryLike) -> list[float]:
         """Returns how unexpected each state of a trajectory was: salience from prediction error.

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from pam_retriever.ann.selection import Rows
-from pam_retriever.arrays import concatenated
 from pam_retriever.display import ShownImagination
-from pam_retriever.errors import EmptyIndex, NotFitted, counted
-from pam_retriever.experience.cooccurrence import Experience, associate
+from pam_retriever.errors import EmptyIndex, IndexFormatError, NotFitted, counted
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import plain_cues, read_cues, read_filters
 from pam_retriever.retrieval.results import to_hits
+from pam_retriever.store.database import Settings
+from pam_retriever.store.model_metadata import read_model
 from pam_retriever.store.view import View
-from pam_retriever.types import Float32, Hit, Int64
+from pam_retriever.types import Float32, Float64, Hit, Int64
+from pam_retriever.validation import check_count, check_seed
 
+SPREAD = "spread"  # the setting with the calibration of the spread
 SAMPLE = 1_000  # experienced memories on which the spread is calibrated
+AT_ONCE = 50  # of these, look-ups under one lock
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Imagination(ShownImagination):
 
     Attributes:
         point: (dim,) float32 of unit length: the predicted point.
-        spread: expected root mean square distance of associates from the point.
+        spread: expected root mean square distance of associates from the point, as ``fit`` measured it.
         distance: the distance from the point to the nearest stored memory other than the query.
         nearest: the memories nearest to the point; their score is the cosine.
     """
@@ -42,8 +45,11 @@ class Imagination(ShownImagination):
         """Returns unit vectors (count, dim) around the point, as query vectors for any vector store.
 
         Their root mean square distance from the point is ``spread``, as for the associates.
+
+        Raises:
+            InvalidInput: the count is no whole number of at least 1, or the seed is none.
         """
-        random = np.random.default_rng(seed)
+        count, random = check_count("count", count), np.random.default_rng(check_seed(seed))
         away = random.standard_normal((count, len(self.point)))
         away -= np.outer(away @ self.point, self.point)  # moves along the sphere
         away /= np.linalg.norm(away, axis=1, keepdims=True)
@@ -119,28 +125,92 @@ def imagine(
     ]
 
 
+@dataclass(frozen=True)
+class SpreadSample:
+    """A sample of experienced memories, with the distances of their associates from the predicted points.
+
+    Attributes:
+        model: the entries of the setting "model" that name the predictor.
+        rows: (S,) the memories.
+        points: (S, d) their predicted points.
+        true: (S,) the mean squared distance of the point to the associates.
+        neighbours: the mean number of associates.
+    """
+
+    model: Mapping[str, object]
+    rows: Int64
+    points: Float32
+    true: Float64
+    neighbours: int
+
+    @classmethod
+    def of(cls, view: View) -> SpreadSample:
+        """Draws the sample; it is empty if all experienced associates were deleted."""
+        assert view.associative
+        stored = view.database.memories.rows()
+        rows = stored[view.links.experienced(stored)]
+        rows = np.sort(np.random.default_rng(0).permutation(rows)[:SAMPLE])
+        owner, associate, _ = view.links.of(rows, view.window)
+        degree = np.bincount(owner, minlength=len(rows))
+        rows, degree, owner = rows[degree > 0], degree[degree > 0], np.cumsum(degree > 0)[owner] - 1
+        points = view.associative.keys(rows)[:, view.dim : 2 * view.dim]
+        distinct, position = np.unique(associate, return_inverse=True)
+        met = np.einsum("nd,nd->n", points[owner], view.similar.keys(distinct)[position])
+        true = np.bincount(owner, weights=2 - 2 * met, minlength=len(rows)) / degree
+        neighbours = max(1, round(float(degree.mean()))) if len(rows) else 1
+        return cls(_model_of(view.database.settings) or {}, rows, points, true, neighbours)
+
+    def chunks(self) -> list[slice]:
+        """Returns parts of the sample that take a short time each."""
+        return [slice(start, start + AT_ONCE) for start in range(0, len(self.rows), AT_ONCE)]
+
+    def distances(self, view: View, chunk: slice) -> Float32:
+        """Returns the mean squared distance of each point of a part to the nearest memories."""
+        return _mean_squared(_others(view, self.points[chunk], self.rows[chunk], self.neighbours)[0])
+
+    def fit(self, squared: list[Float32]) -> SpreadCalibration:
+        """Fits the linear function to the distances of all parts."""
+        if not len(self.rows):
+            return SpreadCalibration(1, 0.0, 1.0)
+        near, true = np.concatenate(squared), self.true
+        slope = float(np.cov(near, true)[0, 1] / near.var(ddof=1)) if len(near) > 2 and near.var() > 1e-12 else 0.0
+        return SpreadCalibration(self.neighbours, float(true.mean() - slope * near.mean()), slope)
+
+    def to_stored(self, calibration: SpreadCalibration) -> dict[str, object]:
+        """Returns the form that ``stored_spread`` reads, for JSON."""
+        return {"model": dict(self.model), **asdict(calibration)}
+
+
 def calibrate(view: View) -> SpreadCalibration:
     """Fits the linear function of ``SpreadCalibration`` on experienced associations."""
-    assert view.associative
-    stored = view.database.memories.rows()
-    rows, trajectories, positions, _ = view.database.trajectories.experienced()
-    graph = associate(Experience(np.searchsorted(stored, rows), trajectories, positions), len(stored), view.window)
-    degree = np.diff(graph.indptr)
-    anchors = np.flatnonzero(degree)
-    if not len(anchors):  # all experienced associates were deleted
-        return SpreadCalibration(1, 0.0, 1.0)
-    neighbours = max(1, round(float(degree[anchors].mean())))
-    anchors = np.sort(np.random.default_rng(0).permutation(anchors)[:SAMPLE])
-    points = view.associative.keys(stored[anchors])[:, view.dim : 2 * view.dim]
-    cosines, _ = _others(view, points, stored[anchors], neighbours)
-    near = _mean_squared(cosines)
-    # the mean squared distance of each point to the associates of its memory
-    entry = concatenated(graph.indptr[anchors], degree[anchors])
-    which = np.repeat(np.arange(len(anchors)), degree[anchors])
-    met = np.einsum("nd,nd->n", points[which], view.similar.keys(stored[graph.indices[entry]]))
-    true = np.bincount(which, weights=2 - 2 * met) / degree[anchors]
-    slope = float(np.cov(near, true)[0, 1] / near.var(ddof=1)) if len(near) > 2 and near.var() > 1e-12 else 0.0
-    return SpreadCalibration(neighbours, float(true.mean() - slope * near.mean()), slope)
+    sample = SpreadSample.of(view)
+    return sample.fit([sample.distances(view, chunk) for chunk in sample.chunks()])
+
+
+def stored_spread(settings: Settings) -> SpreadCalibration | None:
+    """Returns the calibration that ``fit`` stored; None if there is none, or if it is of another predictor.
+
+    Raises:
+        IndexFormatError: it is damaged.
+    """
+    stored = settings.get(SPREAD)
+    if not isinstance(stored, dict) or stored.get("model") != _model_of(settings):
+        return None
+    try:
+        found = SpreadCalibration(int(stored["neighbours"]), float(stored["intercept"]), float(stored["slope"]))
+        if found.neighbours < 1 or not np.isfinite([found.intercept, found.slope]).all():
+            raise ValueError(str(found))
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise IndexFormatError(
+            f"The spread of imagined points cannot be read ({error!r}).", "the numbers that fit stored", "Fit again."
+        ) from error
+    return found
+
+
+def _model_of(settings: Settings) -> dict[str, object] | None:
+    """Returns what names the predictor, and the vectors for which it was trained: ``reencode`` removes the recipe."""
+    model = read_model(settings)
+    return None if model is None else {name: model.get(name) for name in ("sha256", "window", "recipe")}
 
 
 def _others(view: View, points: Float32, own: Int64, k: int, allowed: Rows | None = None) -> tuple[Float32, Int64]:

@@ -1,0 +1,88 @@
+"""Imagination: the predicted point, whether or not a memory is near it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, overload
+
+from pam_retriever.embedding import read_query
+from pam_retriever.index.base import IndexBase, Where
+from pam_retriever.store.view import View
+from pam_retriever.validation import check_count, check_flag
+
+if TYPE_CHECKING:
+    from pam_retriever.index.recalling import Many, One
+    from pam_retriever.retrieval.imagination import Imagination, SpreadCalibration
+
+
+class Imagining(IndexBase):
+    """The part of an index that predicts points."""
+
+    @overload
+    def imagine(self, query: One, k: int = 5, complete: bool = True, *, where: Where = None) -> Imagination: ...
+
+    @overload
+    def imagine(self, query: Many, k: int = 5, complete: bool = True, *, where: Where = None) -> list[Imagination]: ...
+
+    def imagine(
+        self, query: One | Many, k: int = 5, complete: bool = True, *, where: Where = None
+    ) -> Imagination | list[Imagination]:
+        """Returns the point near which associates of a query are expected, even if no memory is there (Dury 1, 3).
+
+        The predictor alone gives the point: mentions do not move it, but ``recall`` and ``expand`` follow them.
+        Another vector store can search for the point: ``imagine(q).point``, or ``imagine(q).sample(10)``.
+
+        Args:
+            query: a vector, an id, or a batch of either.
+            k: number of memories nearest to the point to return.
+            complete: complete a vector to stored memories, as ``recall`` does. False predicts from the vector as given:
+                for the vector of a question, or for the point of another imagination.
+            where: metadata filter; see ``filters``. It limits the memories that the query may be or be completed to,
+                and the memories near the point, from which the spread is computed.
+
+        Returns:
+            An ``Imagination``, for a batch a list of them.
+
+        Raises:
+            InvalidInput, UnknownId: an argument is invalid.
+            NotFitted: before ``fit``.
+            EmptyIndex: there are fewer than two memories, or the filter leaves fewer.
+        """
+        from pam_retriever.retrieval.imagination import check_imaginable, imagine
+
+        k, complete = check_count("k", k), check_flag("complete", complete)
+        queries, batch = read_query(query, self.dim)
+        with self._lock.shared():
+            view = self._store.view()
+            check_imaginable(view)
+            found = imagine(view, self._calibration(view), queries, k, complete, where)
+        return found if batch else found[0]
+
+    def _calibration(self, view: View) -> SpreadCalibration:
+        """Returns the calibrated spread of this predictor's points, from ``fit``.
+
+        If an earlier version fitted the index, the first call computes it.
+        """
+        from pam_retriever.retrieval.imagination import calibrate, stored_spread
+
+        stored = stored_spread(view.database.settings)
+        if stored is not None:
+            return stored
+        if self._imagined is None or self._imagined[0] is not view.predictor:
+            self._imagined = view.predictor, calibrate(view)
+        return self._imagined[1]
+
+    def _fit_spread(self) -> None:
+        """Calibrates the spread of the points of a new predictor, and stores it, so that all readers have the same."""
+        from pam_retriever.retrieval.imagination import SPREAD, SpreadSample, stored_spread
+
+        with self._lock.shared():
+            view = self._store.view()
+            if view.associative is None or stored_spread(view.database.settings) is not None:
+                return
+            sample = SpreadSample.of(view)
+        squared = []
+        for chunk in sample.chunks():
+            with self._lock.shared():  # briefly, so that others can write in between
+                squared.append(sample.distances(self._store.view(), chunk))
+        with self._lock.exclusive():
+            self._store.set_setting(SPREAD, sample.to_stored(sample.fit(squared)))
