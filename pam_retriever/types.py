@@ -197,7 +197,7 @@ class Hit:
         confidence: a probability, or None. After a ``fit`` on trajectories, in mode "association" with a single hop:
             that hit and cue were experienced together, or would be if one of them was never experienced. With feedback:
             that the hit serves the request. In ``recall_next``: that it comes next.
-        lexical: the score by words (BM25, with part of the neighbours' words), 1 for the best candidate; None for a
+        lexical: the score by words (BM25, with part of the neighbours' words), at most 1; None for a
             query without words.
         path: ids of the memories between cue and hit, in order; empty for a single hop, and for hops
             through the continuum.

@@ -184,3 +184,52 @@ def test_a_word_too_long_for_the_full_text_index_is_ignored():
     index.add(np.eye(2), ["a", "b"], [f"{long} kettle", "boat"])
     assert index.recall([1, 1], text=f"{long} kettle", k=2).ids[0] == "a"
     assert set(index.recall([1, 1], text=long, k=2).ids) == {"a", "b"}
+
+
+def test_a_question_that_shares_only_a_common_word_counts_little_by_words():
+    """One of four words is in a text: the best match is worth less than a match of most words."""
+    texts = ["I need to call my mother", "the spare wheel lies in the boot", "the cat sleeps"]
+    index = PredictiveAssociativeIndex(dim=3)
+    index.add(np.eye(3), list("abc"), texts)
+    towards = [0.3, 0.5, 0.0]
+    assert index.recall(towards, text="What do I need for a flat tyre on gravel?", k=1).ids == ["b"]
+    assert index.recall(towards, text="Whom do I need to call?", k=1).ids == ["a"]
+
+
+def test_a_newcomers_questions_are_answered_by_meaning_where_only_need_is_shared():
+    index = PredictiveAssociativeIndex(embedder="default")
+    texts = [
+        "You need a passport photo for the library card.",
+        "The plumber repaired the leak in the kitchen.",
+        "Our dentist moved to Station Road.",
+        "The heating was serviced in October.",
+        "The bakery opens at six.",
+    ]
+    index.add(ids=["card", "plumber", "dentist", "heating", "bakery"], texts=texts)
+    for question, answer in {
+        "Whom do I need to call about a dripping tap?": "plumber",
+        "I need somebody to look at my tooth": "dentist",
+        "Do we need to have the boiler checked?": "heating",
+        "What do I need for the library?": "card",
+    }.items():
+        assert index.recall(text=question, k=1).ids == [answer]
+
+
+def test_the_reach_of_a_question_is_the_bm25_of_all_its_words():
+    lexicon, rows = lexicon_of(new_index()), np.arange(1, 7)
+    idf = {term: math.log(1 + (6 - df + 0.5) / (df + 0.5)) for term, df in (("kettl", 2), ("boat", 1), ("zebra", 0))}
+    assert lexicon.reach(["kettl"], rows) == pytest.approx(idf["kettl"])
+    assert lexicon.reach(["kettl"], rows[1:3]) == pytest.approx(idf["zebra"])  # none of these holds it
+    assert lexicon.reach(["kettl", "boat", "zebra"], rows) == pytest.approx(sum(idf.values()))
+    assert lexicon.reach(["kettl", "boat"] * 5, rows) == pytest.approx(2.5 * (idf["kettl"] + idf["boat"]))
+    assert lexicon.reach([], rows) == 0
+
+
+def test_words_that_are_labels_or_everywhere_are_not_missing(monkeypatch):
+    index, rows = new_index(), np.arange(1, 7)
+    index.update("m0", metadata={"speaker": "Zoe"})
+    lexicon = lexicon_of(index)
+    assert lexicon.reach(lexicon.terms("Zoe kettle"), rows) == lexicon.reach(["kettl"], rows)
+    monkeypatch.setattr("pam_retriever.retrieval.lexical.MOST_OCCURRENCES", 2)
+    lexicon = lexicon_of(new_index())
+    assert lexicon.reach(["harbour", "gull"], rows) == lexicon.reach(["gull"], rows)

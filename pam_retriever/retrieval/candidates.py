@@ -29,7 +29,7 @@ class Candidates:
             None without association.
         hops: number of steps from the cue.
         confidence: the probability that the memory was experienced with the cue; None without calibration.
-        lexical: BM25, 1 for the best candidate; None for a query without words.
+        lexical: BM25, scaled to at most 1; None for a query without words.
         paths: (n, any) the memories on the way to each, padded with -1; None for a single hop.
         mentions: (n, ways, 2) for each of ``mentions.source.WAYS`` the row that leads to the memory, -1 for the query,
             and the number of the name, 0 for none; None if no memory has a name.

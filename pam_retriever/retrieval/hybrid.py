@@ -26,9 +26,11 @@ from pam_retriever.retrieval.timeline import QuestionTimes, TimeEvidence
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
-# Weights, chosen on two conversations of LoCoMo (docs/results/real-data.md). The best lexical score is scaled to 1.
+# Weights, chosen on two conversations of LoCoMo (docs/results/real-data.md). The best lexical score is scaled to 1,
+# unless it is a smaller share of what the question can reach than ENOUGH (benchmarks/notes/default-recall.md).
 # A label is a string in the metadata that the query contains, for example the name of the speaker.
 LEXICAL, LABEL = 0.5, 0.15
+ENOUGH = 0.3
 MENTIONS = 1.6  # weight of mentions, chosen on half of the questions of three sets (benchmarks/real/documents.py)
 TIME = 0.6  # weight of the times in a question, added to the others, which end near 1 (benchmarks/priors/fit_times.py)
 SMOOTHING = 0.3  # weight of the mean score of the neighbours
@@ -71,7 +73,7 @@ class HybridScorer:
         self._mentioning = Mentioning.of(view, lexicon)
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        """See ``Scorer``. The cues have texts; each answer has its BM25, 1 for the best candidate."""
+        """See ``Scorer``. The cues have texts; each answer has its BM25, at most 1."""
         assert cues.texts is not None
         assert k is not None, "words need a k"
         n = max(CANDIDATES, k + 1)
@@ -215,7 +217,8 @@ def score_rows(
 ) -> Scored:
     """Returns the mean of similarity, words, labels and association of sorted ``rows``, smoothed among neighbours.
 
-    Only neighbours in ``rows`` count. BM25 is scaled to 1 for the best row.
+    Only neighbours in ``rows`` count. BM25 is scaled to 1 for the best row, unless the best is poor (``ENOUGH``): a
+    question that shares one common word with a text says little by words.
     """
     near = _around(links.reversed(), rows, WINDOW, question.visible)
     if "neighbours" in question.without:
@@ -226,7 +229,7 @@ def score_rows(
     if parts is not None and question.towards is not None:
         parts = question.towards(rows, parts)
     lexical = lexicon.score(question.terms, rows, *near[:2])
-    lexical /= max(float(lexical.max(initial=0)), 1e-9)
+    lexical /= max(float(lexical.max(initial=0)), ENOUGH * lexicon.reach(question.terms, rows), 1e-9)
     labels = LABEL * lexicon.label(question.terms, rows)
     contributions = {
         "words": LEXICAL * lexical,

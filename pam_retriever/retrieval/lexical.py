@@ -6,7 +6,7 @@ a share of its neighbours' (measured in docs/results/real-data.md).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,15 +18,17 @@ from pam_retriever.types import Float32, Int64
 K1, B = 1.2, 0.75  # BM25 (Robertson and Zaragoza 2009) with Lucene's idf, which is never negative
 CONTEXT_SHARE = 0.5  # weight of a term in a neighbour
 MOST_CONTEXT = 4  # the terms of all neighbours together weigh at most as much as the terms of this many
+LONG = 5  # in a question of more words, each word counts less: they are redundant
 MOST_OCCURRENCES = 100_000  # a more frequent term carries too little information to be worth reading
 
 
 @dataclass(frozen=True)
 class Postings:
-    """The sorted rows that hold a term, and the counts."""
+    """The sorted rows that hold a term, and the counts; none if the term is too frequent to be read."""
 
     rows: Int64
     counts: Int64
+    frequent: bool = False
 
     def at(self, rows: Int64) -> Float32:
         """Returns the count (n,) of the term in each of ``rows``."""
@@ -36,6 +38,9 @@ class Postings:
         there = self.rows.take(position, mode="clip") == rows
         counts: Float32 = (self.counts.take(position, mode="clip") * there).astype(np.float32)
         return counts
+
+
+NOWHERE = Postings(np.empty(0, np.int64), np.empty(0, np.int64))  # the postings of a term that no text holds
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,22 @@ class Lexicon:
                 total += words.idf(posting) * _saturate(count, length)
         return total
 
+    def reach(self, terms: list[str], rows: Int64) -> float:
+        """Returns the BM25 of a memory of mean length that holds each term once.
+
+        A term that none of ``rows`` (n,) holds counts as a term of no text, so that hidden memories change nothing.
+        A label of one of them, such as the name of a speaker, and a term that is too frequent to be read do not count.
+        """
+        words = self._now()
+        total, unknown = 0.0, words.idf(NOWHERE)
+        for term in terms:
+            posting = self._posting(words, term, "text")
+            if posting.at(rows).any():
+                total += words.idf(posting)
+            elif not (posting.frequent or self._posting(words, term, "labels").at(rows).any()):
+                total += unknown
+        return total * min(1.0, LONG / max(len(terms), 1))
+
     def own(self, terms: list[str], rows: Int64) -> Float32:
         """Returns the BM25 (n,) of the own words of ``rows``, on the same scale for all memories; at least 0."""
         query_terms = self.query_terms(terms)
@@ -179,7 +200,7 @@ class Lexicon:
         if posting is None:
             posting = Postings(*self._database.memories.positions(term, column, MOST_OCCURRENCES))
             if posting.counts.sum() >= MOST_OCCURRENCES:
-                posting = Postings(np.empty(0, np.int64), np.empty(0, np.int64))
+                posting = replace(NOWHERE, frequent=True)
             words.postings[term, column] = posting
         return posting
 

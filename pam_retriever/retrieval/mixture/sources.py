@@ -11,13 +11,13 @@ from typing import Protocol
 import numpy as np
 
 from pam_retriever.ann.selection import Rows
+from pam_retriever.retrieval.lexical import LONG
 from pam_retriever.retrieval.mixture.pools import Cues, Pools, WordList
 from pam_retriever.retrieval.mixture.words import BM25, Field
 from pam_retriever.types import Direction, Float32, Int64
 
 BM25_UNIT = 10.0  # scales BM25 to the order of 1
 PLAIN_UNIT = 10.0  # scales a mean of cosines to the order of 1
-LONG = 5  # in a question of more words, each word counts less
 
 
 class Source(Protocol):
