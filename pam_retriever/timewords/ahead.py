@@ -7,6 +7,7 @@ from functools import cache
 
 from pam_retriever.timewords.lexicon import FUTURE, PAST
 from pam_retriever.timewords.past import PAST_TENSE
+from pam_retriever.timewords.present import PERFECT_AT_END, PRESENT
 
 # "We're moving on the 20th": verbs whose present progressive is a plan, unlike "We're missing you"
 _PLANS = (
@@ -77,13 +78,15 @@ def looks_ahead(text: str, start: int, end: int, language: str, said: bool) -> s
 
     Returns:
         "future" for "What will we do"; "present" for a plan in the present tense ("We're moving on the 20th", "What's
-        on my calendar"); "planned" for "What did we plan", and for a text (``said``) that does not tell what was;
+        on my calendar"); "asked" for another question in the present tense ("What do we have on Sunday"); "planned"
+        for "What did we plan", and for a text (``said``) that does not tell what was;
         nothing for other sentences.
     """
     found = pattern(FUTURE[language]).search(text, start, end)
     if found is None:
         plans = _PLANNED if said else _ASKED
-        return _in_present(text, start, end, language, plans[language], said) if language in plans else ""
+        ahead = _in_present(text, start, end, language, plans[language], said) if language in plans else ""
+        return ahead or ("" if said else _asked_in_present(text, start, end, language))
     if language not in PAST or not found[0].lower().startswith(("plan", "going", "need", "ha")):
         return "future"
     past = pattern(PAST[language]).search(text, start, found.start())
@@ -98,3 +101,11 @@ def _in_present(text: str, start: int, end: int, language: str, plans: str, said
         if past.search(text, max(start, first), end if last < 0 else last) is None:
             return "present"
     return "planned" if said and past.search(text, start, end) is None else ""
+
+
+def _asked_in_present(text: str, start: int, end: int, language: str) -> str:
+    """Returns "asked" for a question in the present tense about what somebody does, or about tasks."""
+    if pattern(PRESENT[language]).search(text, start, end) is None:
+        return ""
+    perfect = language in PERFECT_AT_END and pattern(PERFECT_AT_END[language]).search(text[start:end]) is not None
+    return "" if perfect or pattern(PAST_TENSE[language]).search(text, start, end) is not None else "asked"

@@ -126,8 +126,8 @@ def ago(match: Match) -> Atom | None:
 
 def ahead(match: Match) -> Atom | None:
     """Reads "in three days" if the text looks ahead, and "three days from now"."""
-    if not match.has("F") and not match.context.future:
-        return None
+    if not match.has("F") and match.context.ahead not in ("future", "present"):
+        return None  # "Can I learn it in two weeks?"
     if match.has("i") and match.token("i").text.lower() in ("over", "during", "throughout"):
         return None  # "takes place over eight days"
     return _distant(match, 1)
@@ -338,7 +338,7 @@ def _stands_alone(match: Match, short: bool) -> bool:
     behind = match.next(2)
     if previous.code in "xo" and following is not None and following.code == "u" and behind and behind.code == "W":
         return True  # "Mon through Wed", "de lunes a viernes"
-    if previous.code in "bfu&sBaqgir,":
+    if previous.code in "bfu&sBaqgir," or previous.text.lower() == "del":
         return following is None or following.code != "Z"
     return not short and previous.code == "x" and (following is None or following.code in ".,&u")
 

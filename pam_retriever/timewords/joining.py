@@ -49,6 +49,8 @@ class Joiner:
     def before(self, atom: Atom) -> str:
         """Returns the codes of up to three preceding tokens, without articles."""
         front = self.codes[max(0, atom.first - 3) : atom.first].replace("t", "")
+        if front.endswith("g") and self.codes[atom.first] == "n":
+            return front[:-1]  # "is Ann around on Friday"
         return front[:-1] if front.endswith("uh") else front  # "bis zum 10."
 
     def resolve(self, atom: Atom, anchor: datetime | None = None, future: bool | None = None) -> Span | None:
@@ -56,7 +58,7 @@ class Joiner:
             if future is None and not atom.fixed:
                 if self.is_booked(atom) or (self.context.ahead == "planned" and self.is_yearly(atom)):
                     return self.nearest(atom)
-                if self.context.ahead == "present" and self.before(atom)[-1:] in ("f", "g"):
+                if self.context.ahead in ("present", "asked") and self.before(atom)[-1:] in ("f", "g"):
                     future = False  # "Do I have time for the report from Friday?"
             return atom.resolve(anchor or self.context.now, self.context.future if future is None else future)
         except (ValueError, OverflowError):  # outside the years 1 to 9999

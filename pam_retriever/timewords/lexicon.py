@@ -47,7 +47,7 @@ FUTURE = {
     "de": r"\b(wird|werden|werde|wirst|muss|müssen|planen|plane|geplant|vorhaben)\b",
     "fr": r"\b(allons|vais|va|vont|prévu|prévoyons|sera|serons|ferons)\b",
     "es": r"\b(vamos a|voy a|va a|van a|planeamos|planeado|será|haremos)\b",
-    "zh": r"将(?!军)|(?<![开聚晚约社机一年大宴协学的个])会(?![议员计面谈话所场长])|(?<![重主需])要(?![求点])"
+    "zh": r"将(?!军)|(?<![开聚晚约社机一年大宴协学的个么些场])会(?![议员计面谈话所场长])|(?<![重主需])要(?![求点])"
     r"|打算|安排|有空|计划(?=[在去做要明下])",
 }
 # with these words before it, "plan" or "going to" is about the past, as it was then

@@ -33,7 +33,7 @@ class Context:
     @property
     def future(self) -> bool:
         """Whether the text looks ahead."""
-        return self.ahead in ("future", "present")
+        return self.ahead in ("future", "present", "asked")
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ _GERMAN = (
     r"seit|jeden|jede|immer|oft|fotos?|bild(?:er)?|vor(?= \w)|war(?:en|st)?|hatten?"
     r"|\w*(?:gab|kam|ging|sah|fuhr|lor|fand|schrieb|las|traf|lief|blieb|starb|nahm|ließ|hielt|rief|schlief|stand|brach"
     "|flog|zog|sang|half|sprach|gann|fiel|schlug|trug|trank|wurde|aß)(?:en|n|st)?"
+    r"|(?:tat|saß|lag|bat|hing|stieg|lud|warf|wuchs|bot|stieß|schloss)(?:en|st)?"
     r"|\w{2,}[^s\W]te[nst]?|(?!gehe?n|gehst|geht|geben|gegen|gestern|genießt|gehört)ge\w{2,}(?:t|en)"
     r"|(?:ab|an|auf|aus|ein|mit|um|vor|weg|zu|zurück|los)ge\w{2,}(?:t|en)|\w{3,}iert|ver\w{3,}en"
 )
@@ -22,7 +23,7 @@ _FRENCH = (
     "depuis|chaque|tous|toujours|souvent|photos?|étions|était|étaient|étais|avions|avait|avaient|avais"
     r"|\w{3,}aient|(?!fait\b|plait\b|parfait\b)\w{2,}ait"
     r"|(?:ai|as|a|avons|avez|ont|suis|es|est|sommes|êtes|sont)(?:-t)?(?:-\w+)?(?: pas| bien| déjà| tous)?"
-    r" (?!\w+di\b|ici\b|aussi\b|qu[ei]\b)\w*(?:é|ée|és|ées|i|ie|is|it|u|ue|us|ert|eint|orte?)"
+    r" (?!\w+di\b|ici\b|aussi\b|qu[ei]?\b)\w*(?:é|ée|és|ées|i|ie|is|it|u|ue|us|ert|eint|orte?)"
 )
 _SPANISH = (
     r"desde|cada|todos|siempre|fotos?|hace|(?:he|has|ha|hemos|han) \w+[tdh]o|fue|fui|fuimos|fueron|era|eran|había|vi"
