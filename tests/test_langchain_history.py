@@ -69,6 +69,21 @@ def test_a_message_may_be_a_stored_document(store):
     assert store.embedding.sync_calls == calls + 1
 
 
+async def test_a_document_that_the_filter_hides_is_as_one_that_is_not_stored(store):
+    """Its message is embedded: an error would say that somebody else's document has this id."""
+    store.add_texts(["secret", "mine"], ids=["x", "y"], metadatas=[{"user": "ben"}, {"user": "ann"}])
+    store.index.observe(["x", "y"])
+    for settings in ({"where": {"user": "ann"}}, {"cue_where": {"user": "ann"}}, {"where": {"user": "nobody"}}):
+        retriever = PAMHistoryRetriever(vectorstore=store, **settings)
+        hidden = [HumanMessage("restart the service", id="x")]
+        unknown = [HumanMessage("restart the service", id="not stored")]
+        assert ids(retriever.invoke(hidden)) == ids(await retriever.ainvoke(hidden)) == ids(retriever.invoke(unknown))
+        both = [*hidden, HumanMessage("mine", id="y")]
+        assert ids(retriever.invoke(both)) == ids(await retriever.ainvoke(both))
+    shown = PAMHistoryRetriever(vectorstore=store, where={"user": "ann"}, cue_where={}, k=1)
+    assert ids(shown.invoke([HumanMessage("something else", id="x")])) == ["y"]
+
+
 def test_its_settings(store):
     store.index.update("c", metadata={"kind": "fix"})
     store.index.update("f", metadata={"kind": "fix"})

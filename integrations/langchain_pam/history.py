@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field
 from langchain_pam.documents import to_document
 from langchain_pam.fields import KnownFields
 from langchain_pam.vectorstore import PAMVectorStore
-from pam_retriever import Hits, InvalidInput
+from pam_retriever import Hits, InvalidInput, PredictiveAssociativeIndex, UnknownId
 from pam_retriever.adapters.recalling import refuse
 
 LONGEST = 10  # steps that ``recall_next`` uses
@@ -25,9 +25,9 @@ History: TypeAlias = Sequence[MessageLikeRepresentation] | PromptValue
 class PAMHistoryRetriever(KnownFields, RunnableSerializable[History, list[Document]]):
     """Retrieves documents that came next in sessions like this chat: see ``PredictiveAssociativeIndex.recall_next``.
 
-    Each message with a text is a step, the newest last. A message with the id of a stored document stands for this
-    document; any other message is embedded like a document. A history without texts returns no documents, and so does
-    an empty store.
+    Each message with a text is a step, the newest last. A message with the id of a stored document that the filter
+    allows stands for this document; any other message is embedded like a document. A history without texts returns no
+    documents, and so does an empty store.
 
     Attributes:
         vectorstore: the store to search.
@@ -77,12 +77,12 @@ class PAMHistoryRetriever(KnownFields, RunnableSerializable[History, list[Docume
 
     def _answer(self, input: History) -> list[Document]:
         store, steps = self._store(), self._steps(input)
-        known, texts = _split(store, steps)
+        known, texts = self._split(store, steps)
         return self._documents(store, known, store.embedding.embed_documents(texts) if texts else [])
 
     async def _aanswer(self, input: History) -> list[Document]:
         store, steps = self._store(), self._steps(input)
-        known, texts = await run_in_executor(None, _split, store, steps)
+        known, texts = await run_in_executor(None, self._split, store, steps)
         vectors = await store.embedding.aembed_documents(texts) if texts else []
         return await run_in_executor(None, self._documents, store, known, vectors)
 
@@ -101,6 +101,19 @@ class PAMHistoryRetriever(KnownFields, RunnableSerializable[History, list[Docume
             ) from error
         return [one for one in messages if one.type in self.types and one.text.strip()][-LONGEST:]
 
+    def _split(self, store: PAMVectorStore, steps: list[BaseMessage]) -> tuple[list[str | None], list[str]]:
+        """Returns for each step the id of its document, or None; and the texts of the steps without a document."""
+        index = store.index
+        if index is None:
+            return [], []
+        where = self.where if self.cue_where is None else self.cue_where
+        stored = list(dict.fromkeys(one.id for one in steps if one.id is not None and one.id in index))
+        allowed = set(stored) if not where or _allows(index, stored, where) else set()
+        if not allowed:
+            allowed = {id for id in stored if _allows(index, [id], where)}
+        known = [one.id if one.id in allowed else None for one in steps]
+        return known, [str(one.text) for one, id in zip(steps, known, strict=True) if id is None]
+
     def _documents(self, store: PAMVectorStore, known: list[str | None], vectors: list[list[float]]) -> list[Document]:
         index, embedded = store.index, iter(vectors)
         if index is None or not known:
@@ -116,10 +129,9 @@ class PAMHistoryRetriever(KnownFields, RunnableSerializable[History, list[Docume
         return documents
 
 
-def _split(store: PAMVectorStore, steps: list[BaseMessage]) -> tuple[list[str | None], list[str]]:
-    """Returns for each step the id of its document, or None; and the texts of the steps without a document."""
-    index = store.index
-    if index is None:
-        return [], []
-    known = [one.id if one.id is not None and one.id in index else None for one in steps]
-    return known, [str(one.text) for one, id in zip(steps, known, strict=True) if id is None]
+def _allows(index: PredictiveAssociativeIndex, ids: list[str], where: dict[str, Any] | None) -> bool:
+    """Whether a filter allows all of these documents."""
+    try:
+        return not ids or bool(index.search_many(ids, k=1, where=where))
+    except UnknownId:
+        return False

@@ -171,8 +171,8 @@ class Recalling(IndexBase):
                 predicted point itself, whether or not a memory is there.
             channels: weights of the channels, instead of those of ``mode``.
             text: the text of the query, or a list of texts. Without ``query`` the index's embedder makes the vector.
-            min_score: drop hits with a lower score. With hops, drop each hop with a lower score; the score of a path may
-                be lower, because familiar memories and an uncertain cue reduce it.
+            min_score: drop hits with a lower score. With hops, drop each hop with a lower score; a path may have a
+                lower score, because familiar memories and an uncertain cue reduce it.
             where: metadata filter, applied before the ``k`` are chosen; see ``filters``. It also limits paths,
                 evidence, and the memories that the query may be or be completed to: excluded memories have no effect.
             cue_where: filter of the memories that the query may be or be completed to, instead of ``where``: {} for
