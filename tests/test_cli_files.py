@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -184,6 +185,19 @@ def test_times_that_are_dates_can_be_asked_for(tmp_path, capsys):
 
 
 # ---- incomplete runs
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["--direction after", "--hops 2", "--mode hybrid", "--faithful", "--feedback-where {}", "--changed a.py"],
+)
+def test_a_time_without_a_query_refuses_options_that_need_one(tmp_path, capsys, options):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", dim=2) as index:
+        index.add(np.eye(2), ["a", "b"], timestamps=[date(2026, 3, 1), date(2026, 3, 2)])
+    assert main(["recall", str(tmp_path / "index"), "--when", "2026-03-01"]) == 0
+    assert "a" in capsys.readouterr().out
+    assert main(["recall", str(tmp_path / "index"), "--when", "2026-03-01", *options.split()]) == 2
+    assert "when" in capsys.readouterr().err
 
 
 def test_an_interrupted_command_reports_stored_data_and_continues(tmp_path, monkeypatch, capsys):

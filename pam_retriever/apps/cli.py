@@ -297,8 +297,9 @@ def _recall(parsed: argparse.Namespace) -> None:
                 "one hop, or an --id",
                 "Pass --mode association, which asks by the question's vector alone.",
             )
-        if parsed.when is not None and parsed.query is None and parsed.id is None:
-            _print(index.recall(k=parsed.k, where=parsed.where, when=parsed.when, explain=True), parsed.json)
+        if parsed.when is not None and parsed.query is None and parsed.id is None and parsed.changed is None:
+            names = ("k", "where", "when", "mode", "hops", "feedback_where", "faithful", "direction")
+            _print(index.recall(explain=True, **{name: getattr(parsed, name) for name in names}), parsed.json)
             return
         if code.is_asked(index, parsed):
             code.answer(index, parsed, _model)
