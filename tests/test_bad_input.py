@@ -386,3 +386,11 @@ def test_a_configuration_refuses_a_wrong_kind(name):
         assert error is not None or type(getattr(FitConfig(), name)) is valid or value == 10**30, (name, kind)
     with pytest.raises(InvalidInput, match="info_nce"):
         FitConfig(objective="info-nce")
+
+
+def test_the_texts_of_a_batch_are_called_texts():
+    index = PredictiveAssociativeIndex(2)
+    index.add([[1.0, 0.0]], ["a"], ["a plaster"])
+    with pytest.raises(InvalidInput, match="texts="):
+        index.recall_many([[1.0, 0.0]], text=["a plaster"])
+    assert index.recall_many([[1.0, 0.0]], texts=["a plaster"])[0].ids == ["a"]

@@ -141,8 +141,8 @@ def measure(
     if reranker is not None:
         rankings["engram-search, reranked"] = peers.engram(prepared, reranker)
     questions = [question for question, _, _ in conversation.questions]
-    rankings[OURS] = ask(index, prepared, text=questions)
-    rankings[ABLATED] = ask(index, prepared, text=questions, channels=Channels(similarity=1))
+    rankings[OURS] = ask(index, prepared, texts=questions)
+    rankings[ABLATED] = ask(index, prepared, texts=questions, channels=Channels(similarity=1))
     rankings["vector alone, hybrid"] = ask(index, prepared, mode="hybrid")
     for name, ranking in rankings.items():
         judged[name] = {"": evaluate(ranking[:, :DEPTH], conversation)}

@@ -246,6 +246,8 @@ class Recalling(IndexBase):
         **options: Unpack[RecallOptions],
     ) -> list[Hits]:
         """Like ``recall``, for a batch: an array (Q, dim), a list of ids, or texts. One ``Hits`` per query."""
+        if "text" in options:  # Python's own message would speak of two values
+            raise InvalidInput("recall_many got text=.", "texts=, one text for each query", "Write texts=[...].")
         # here the static type of the query is a batch
         return _many(self.recall(cast("list[str]", queries), k, mode, text=texts, **options))
 
