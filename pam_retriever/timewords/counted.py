@@ -56,7 +56,8 @@ def relative_unit(match: Match) -> Atom | None:
 def plain_weekend(match: Match) -> Atom | None:
     """Reads "at the weekend": from Saturday on this weekend, else the last; the next if the text looks ahead."""
     following = match.next()
-    if match.first == match.last and match.context.language != "zh":
+    adverb = match.context.language == "zh" or match.tokens[match.first].text.lower() == "el"  # "el fin de semana"
+    if match.codes() in ("U", "tU") and not adverb:
         return None
     if match.token("U").text.lower() == "weekends":
         return None  # "on weekends"
@@ -222,6 +223,10 @@ def this_day_then(match: Match) -> Atom | None:
 
 def day_from_today(match: Match) -> Atom | None:
     """Reads "yesterday", "tomorrow at 3 pm", "yesterday evening"."""
+    token, previous = match.token("R"), match.tokens[match.first - 1] if match.first else None
+    measured = previous is not None and (previous.code in "tN" or previous.text in ("viel", "viele", "pro"))
+    if token.text == "Morgen" and measured:
+        return None  # "ein Morgen Land", "der Morgen"
     start = midnight(match.context.now) + match.number("R") * DAY
     span, kind = timed(match, (start, start + DAY), "day")
     return match.fixed(span, kind)

@@ -160,6 +160,9 @@ def figures(match: Match) -> Atom | None:
     return match.fixed(span, kind)
 
 
+_AFTER_SEASON = NOUNS_IN_S | listed("i we you he she they it when that with who and but semester term break quarter")
+
+
 def season(match: Match) -> Atom | None:
     """Reads "summer 2022", "last winter", "in the spring", "winter 2022/23"."""
     number = match.number("S")
@@ -184,9 +187,16 @@ def season(match: Match) -> Atom | None:
         within = previous is not None and previous.code == "i" and named.islower()
         if following is not None and (following.code == "o" or (following.code == "Z" and not within)):
             return None  # "after the fall of Rome"
-        if doubtful and match.context.language == "en" and not match.has("t") and not within:
+        english = doubtful and match.context.language == "en"
+        if english and not match.has("t") and not within:
             return None
+        thing = following is not None and following.code == "x" and following.text.lower() not in _AFTER_SEASON
+        if english and thing and previous is not None and previous.code in "rouxhg" and match.has("t"):
+            return None  # "the manual for the fall protection harness"
     return in_year(match, lambda y: season_of(y, number), "season", weak=True)
+
+
+_LABELS = listed("question questions answer audi infiniti exercise item frage pregunta ejercicio")
 
 
 def quarter(match: Match) -> Atom | None:
@@ -194,7 +204,13 @@ def quarter(match: Match) -> Atom | None:
     number = match.number("Q")
     if leads(match):
         return None
-    return in_year(match, lambda y: unit_at("quarter", datetime(y, 3 * number - 2, 1)), "quarter", weak=True)
+    previous, following = match.tokens[match.first - 1] if match.first else None, match.next()
+    verb = previous is None or (
+        previous.code == "x" and (match.first == 1 or previous.text.islower()) and previous.text not in _LABELS
+    )
+    ends = following is None or following.code in ".,&ru"  # "summarize Q1 for me", unlike "the question Q1"
+    weak = match.context.language != "zh" and (match.has("t") or not (verb and ends))
+    return in_year(match, lambda y: unit_at("quarter", datetime(y, 3 * number - 2, 1)), "quarter", weak=weak)
 
 
 def half_year(match: Match) -> Atom | None:

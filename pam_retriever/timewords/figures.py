@@ -25,7 +25,8 @@ FIGURES = (  # these begin with a figure or with its apostrophe
     r"|(?P<decade>(?<!\w)(?:(?:1[0-9]|20)\d0s|['’]\d0s|(?<![\w'’])[2-9]0s)(?!\w)"
     r"|(?<!\w)(?:19|20)?[2-9]0er(?:n\b|[- ]Jahren?\b))"
     r"|(?P<short>(?<!\w)['’]\d\d(?!\w))"
-    r"|(?P<ordinal>(?<![\w.])(?:\d{1,2}(?:st|nd|rd|th)|1er|1º)\b|(?<![\w.,])\d{1,2}\.(?= (?:[A-ZÄ]|und |bis ))"
+    r"|(?P<ordinal>(?<![\w.])(?:\d{1,2}(?:st|nd|rd|th|e|è?me|ère|er|[ºª])|\d\.[ºª])(?!\w)"
+    r"|(?<![\w.,])\d{1,2}\.(?= (?:[A-ZÄ]|und |bis ))"
     rf"|(?:{_GOVERNED})\d\d?\.(?!\d))"
     r"|(?P<number>(?<![\w.,:/$€£#+])(?:(?:19|20)\d\d(?=[QH][1-4]\b)|\d{1,4}(?![\w/%€]|[:.,]\d)|\d{1,2}(?=,(?:19|20)\d\d\b))|(?<=\d,)(?:19|20)\d\d(?![\w.,]))"
 )
@@ -129,6 +130,8 @@ def figure(match: re.Match[str], before: str, language: str) -> list[Token]:
     if kind in ("short", "fiscal", "quarter"):
         return _short(match, before)
     if kind == "ordinal":
+        if language != "fr" and found.endswith("e"):
+            return [Token("#", 0, start, end, found)]
         return [Token("O", int(re.sub(r"\D", "", found)), start, end, found)]
     if kind == "number":
         figure = int(found)

@@ -15,12 +15,13 @@ from pam_retriever.timewords.lexicon import Token
 from pam_retriever.timewords.match import HOURS, Atom, Context, Match
 
 _HOURS = rf"(?:(?:b[gh]?t?[NC]&|fh?t?[NC]u|[CN]u)t?C|(?:{HOURS.pattern})(?![xU]))"
-_AT = rf"(?:{_HOURS}|[aB]?[hgu]?[hgu]?t?C(?:[ofi]?t?P)?|[hi]t?P|[hg]t?N(?=[.,]|$))"
+_AT = rf"(?:{_HOURS}|[aB]?[hgu]?[hgu]?t?C(?!n?t?(?:M[NO]|[NO]o?M|D|R))(?:[ofi]?t?P)?|[hi]t?P|[hg]t?N(?=[.,]|$))"
 _CLOCK = rf"(?:(?:{_HOURS}|[aB]?[hg]?C|PoC),?[no]?t?)"
 _REPEATED = re.compile("E[UWMSHP]")  # "each day" last week
 _YEAR = "(?:,?o?U?Y|o?t?[LXT]U|o?t?U[LX]|,?[Nt]UA|,?A[Nt]U|,?BNU)"
 _WEEKDAY = "n?t?[TX]{0,2}W"  # beside its date: "this Friday, 7 June"
 _TO = "[&u,]"  # between the two counts of "two or three weeks ago"
+_OF_WEEK, _LEADING_WEEK = "(?:[LXT]U|U[LX])", "[LXT]U"
 _LEAD = "(?:[LXT]U|t?U[LX])[inhr,]?t?"  # "last year at" Christmas
 
 
@@ -58,13 +59,14 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (r"t?U[LXT]", "U", counted.relative_unit),
         (r"TN[LV]U|t?[LXTV]t?wo?U|t?[LXTV]t?w?NU|[tTo]?N[LV]U|t?NU[LX]|t?[NN]?[LXV]NU", "U", counted.rolling_units),
         (rf"t?[LXV]N{_TO}?NU|[tTo]?N{_TO}N[LV]U", "U", counted.rolling_units),
-        (r"(?:[hnir]t?)?U", "U", counted.plain_weekend),
+        (r"(?:[hnir]?t?)?U", "U", counted.plain_weekend),
         (r"[Nt]UA(?:nW|[WR])|[Nt]Uf[WR]|RB[Nt]U", "U", counted.units_from_day),
         (r"[Nw]o?dA|ANd", "d", counted.days_ago),
         (r"c,?(?:[LX]U|t?U[LX]|[Nt]UA|iY)|(?:[LX]U|t?U[LX])[hgiuo]?t?c", "c", counted.this_day_then),
         (r"tU&tUA|N&tUUA|A[Nt]U&U|NUUA", "U", counted.half_more_ago),
         (r"[LX]Uo?R", "R", counted.this_day_then),
         (r"[Ba](?:[Nt]|t?wo?)U(?!A)", "U", counted.of_age),
+        (r"(?:[LXT]U|Y)[AFO]NU", "U", ordinal.units_of_period),
         (rf"N{_TO}?NUA|AN{_TO}NU|BN{_TO}NU", "U", counted.between_ago),
         (
             rf"{_CLOCK}?(?:[Nt]UA|t?wo?UA|AN?[Ntw]o?U|B(?:w?[Nt]|tN|t?wo?)U)(?:[io]?t?P)?(?:,?{_AT})?",
@@ -80,16 +82,17 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
             "W",
             counted.weekday,
         ),
+        (rf"n?t?W(?=(?:[,&]n?t?W)*&n?t?Wo?t?{_OF_WEEK})|(?<={_LEADING_WEEK}W&)W", "W", ordinal.weekday_of_list),
         (r"t?W,?t?[NO](?=[.,&]|$)", "W", ordinal.weekday_and_day),
         (r"t?So?(?:J|Yu[YN])", "S", dated.season),
         (rf"t?T?[LXTV]t?SU?|{_LEAD}S|t?S[LX](?!U)|t?SU?{_YEAR}?|YS|t?Uo?SU?{_YEAR}?", "S", dated.season),
         (rf"t?Q{_YEAR}?|U?Yu?Q|{_LEAD}Q", "Q", dated.quarter),
         (rf"G{_YEAR}?|U?Yu?G|[LXT]UG", "G", dated.half_year),
-        (rf"t?[LXT]?HU{_YEAR}?", "H", dated.week_of_holiday),
+        (rf"t?[LXT]?HU{_YEAR}?|(?<!B)t?Uot?H{_YEAR}?", "H", dated.week_of_holiday),
         (r"H[AF]NU", "H", dated.beside_holiday),
         (rf"H[LX](?!U)|(?:t?[LXT]?H(?:iY|{_YEAR})?|YH|{_LEAD}H)(?:P|,?{_AT})?", "H", dated.holiday),
         (
-            r"h?t?v(?:uo?|[fo]Uo)M(?:o?,?Y)?|h?t?v[oi]?t?(?:K|M(?:o?,?Y|o?[LXT]U)?|Y|[LXT]U|U[LX]|[LXT]?S(?:o?Y)?)|vu?Y|h?t?vuK|Y?Mv"
+            r"h?t?v(?:uo?|[fo]Uo)M(?:o?,?Y)?|h?t?v[oi]?t?(?:K|M(?:o?,?Y|o?t?[LXT]U|o?t?U[LX])?|Y|[LXT]U|U[LX]|[LXT]?S(?:o?Y)?)|vu?Y|h?t?vuK|Y?Mv"
             r"|t?v[oi]?t?U|[LXT]Uv|[YK]v|(?:[LXT]U|Y)TUv",
             "v",
             dated.phase,
@@ -105,7 +108,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (rf"Y?M{_YEAR}?o?ON?[UW]", "M", ordinal.nth_in_month),
         (r"et?TU|eR", "e", counted.earlier_or_later),
         (r"n?t?[NO]o(?:t?[LXT]U|t?U[LX]|t?U)|[LXT]UO", "U", ordinal.day_of_that_month),
-        (r"Pot?O|(?:n(?:W,?)?|(?<=[saqBu])|(?<=Uo))tO|[fb]t?O[u&]h?t?O", "O", ordinal.day_of_month),
+        (r"Pot?O|(?:n(?:W,?)?|(?<=[saqBur])|(?<=Uo))tO|[fb]t?O[u&]h?t?O", "O", ordinal.day_of_month),
         (r"t?O", "O", ordinal.day_of_month),
         (r"(?:t|tU|(?<=f)|(?<=Uo))NP?(?=[.,&]|$)|[fo]t?N[uh]t?N(?=[.,&]|$)", "N", ordinal.day_without_ordinal),
     )

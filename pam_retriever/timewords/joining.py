@@ -21,6 +21,7 @@ _BOOKED = listed(
     " budget gebucht reserviert karten ziele réservé réservation billets objectifs reservé reserva reservamos entradas"
     " billetes metas presupuesto"
 )
+_PASSED = listed("come comes came coming stop stops stopped drop drops dropped swing swung pass passed go went")
 _WHO = listed("i you he she we they to")
 _OR_BEYOND = re.compile(r"&(?:[ejpA](?=[.,ox]|$)|[aB](?=[.,]|$))")
 _AND = ("and", "und", "et", "y")
@@ -49,6 +50,8 @@ class Joiner:
     def before(self, atom: Atom) -> str:
         """Returns the codes of up to three preceding tokens, without articles."""
         front = self.codes[max(0, atom.first - 3) : atom.first].replace("t", "")
+        if front.endswith("q") and self.tokens[max(0, atom.first - 2)].text.lower() in _PASSED:
+            return front[:-1]  # "did the plumber come by yesterday"
         if front.endswith("g") and self.codes[atom.first] == "n":
             return front[:-1]  # "is Ann around on Friday"
         return front[:-1] if front.endswith("uh") else front  # "bis zum 10."
@@ -105,6 +108,8 @@ class Joiner:
         start = end and (self.resolve(left) if left.fixed else self.resolve(left, end[0], False))
         if start is None or end is None:
             return None
+        if "C" in self.codes[right.first : right.last + 1]:
+            end = end[0], end[0]  # "from 23:00 on 31 December to 01:00 on 1 January"
         codes = self.codes[left.first : left.last + 1]
         if "Y" in codes and left.kind != "year" and not right.fixed:  # "March 2022 to May"
             end = self.resolve(right, start[0], True)

@@ -32,7 +32,8 @@ def listed(words: str) -> frozenset[str]:
 _TELLING = {
     "en": "the what who did were is in on and of to i we you she he it they where which when how for with my",
     "de": "der die das wer ist war haben wir und im am ich nicht wann wo wie den dem ein eine mit hat sie auf für zu"
-    " bei nach mein meine hab uns mir noch",
+    " bei nach mein meine hab uns mir noch"
+    " steht welche welchen welcher kommt kommen gibt kann vom zum zur beim kw",
     "fr": "le la les qui que qu est nous et en des du dans je pas quand il elle une un avons ont au été on fait ce"
     " avant après quart environ peu y ma mes ses sa chez avec sur où quel quelle",
     "es": "el la los qué quién que y en del por para con no una un fue pasó hace está cuándo es su yo lo antes después"
@@ -101,6 +102,7 @@ def words(language: str) -> tuple[dict[str, Entry], dict[str, list[tuple[tuple[s
             else:
                 phrases.setdefault(parts[0], []).append((parts, entry))
     _add_forms(single, language)
+    _add_misspelt(single)
     for found in phrases.values():
         found.sort(key=lambda phrase: -len(phrase[0]))
     return single, phrases
@@ -127,7 +129,32 @@ def _add_forms(single: dict[str, Entry], language: str) -> None:
     if language == "en":
         dated = [(name, *entry[0]) for name, entry in single.items() if entry[0][0] in "WSHP" and len(name) > 3]
         plurals = [(name + ("es" if name.endswith("s") else "s"), f"{code}{value}") for name, code, value in dated]
-        single.update({name: (("d", meaning),) for name, meaning in plurals})
+        single.update({name: (("d", meaning),) for name, meaning in plurals if name not in single})
+
+
+_SWAPPED = {"a": "eo", "e": "ai", "i": "ey", "o": "au", "u": "o", "y": "i"}
+_PLAIN = str.maketrans("áéíóúâêîôûàèäöü", "aeiouaeiouaeaou")
+_REAL = listed("gesten domino vienes sontag")  # misspelt words of time that are words
+
+
+@lru_cache(maxsize=1)
+def _all_words() -> frozenset[str]:
+    return frozenset(word for source in SOURCES.values() for word in source.replace("|", " ").split())
+
+
+def _add_misspelt(single: dict[str, Entry]) -> None:
+    """Adds days and months with two letters exchanged, one letter doubled or missing, or a wrong vowel or accent."""
+    for word, entry in list(single.items()):
+        if len(entry) > 1 or entry[0][0] not in "MWR" or not word.isalpha() or not word[0].isascii() or len(word) < 5:
+            continue
+        forms = {word.translate(_PLAIN)}
+        inner = range(1, len(word) - 1)
+        if len(word) > 5:
+            forms |= {word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in inner}
+        if len(word) > 6:
+            forms |= {word[:at] + word[at] + word[at:] for at in inner} | {word[:at] + word[at + 1 :] for at in inner}
+            forms |= {word[:at] + vowel + word[at + 1 :] for at in inner for vowel in _SWAPPED.get(word[at], "")}
+        single.update({form: entry for form in forms - _all_words() - _REAL if form not in single})
 
 
 def _add_german_compounds(single: dict[str, Entry]) -> None:

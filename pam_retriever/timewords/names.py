@@ -11,6 +11,14 @@ _GIVEN = listed(  # "a cake for June", unlike "the budget for June"
     " dress surprise note message letter something anything everything it this that care look looking looked wait"
     " waiting waited vote ask asked work works worked cover covered sorry happy love do did done here number address"
 )
+_TIMES = "MWNOYDSHURLXPQ"
+_GIVEN_NAMES = listed("abril julio avril mai")
+_RELATIVES = listed(  # before "of" and a name
+    "husband wife son daughter mother father sister brother mom dad boss friend boyfriend girlfriend marido esposa"
+    " esposo mujer hijo hija hermano hermana madre padre mamá papá jefe jefa amigo amiga novio novia prima primo tía"
+    " apellido teléfono correo casa perro gato mari femme fils fille sœur frère mère père copain copine amie patron"
+    " cousine prénom téléphone chien chat tante oncle"
+)
 _FAMILY = listed("sister sisters brother brothers twins siblings family")
 _ARTICLES = listed("ein eine einen einem einer")
 _REQUESTS = listed("recipe recipes ideas tips recette recettes idées receta recetas rezept rezepte ideen")
@@ -21,7 +29,15 @@ def is_person(match: Match, named: Token) -> bool:
     """Whether a month is somebody's name: "a gift for June", "write to May", "about Jan from accounting"."""
     front = match.tokens[max(0, match.first - 2) : match.first]
     following, language = match.next(), match.context.language
-    if named.text.lower() not in NAMES or language not in ("en", "de") or not front:
+    if not front:
+        return False
+    following_names = named.text.lower() in NAMES or named.text.lower() in _GIVEN_NAMES
+    if front[-1].code == "o" and named.text[0].isupper() and following_names and front[0].text.lower() in _RELATIVES:
+        return following is None or following.code not in "YLTU"  # "el marido de Abril"
+    verb = named.text.lower() == "march" and front[-1].text.lower() == "to"  # "gets to march"
+    if verb and (following is None or following.code not in "YNO,.&") and front[0].code not in _TIMES:
+        return front[0].text.lower() not in MOVED
+    if named.text.lower() not in NAMES or language not in ("en", "de"):
         return False
     if language == "de":
         return following is not None and following.text == "aus"  # "Jan aus der Buchhaltung"
@@ -29,7 +45,7 @@ def is_person(match: Match, named: Token) -> bool:
     if code == "r":
         return before.text.lower() in _GIVEN and not match.context.future
     if code == "u" and front[-1].text.lower() == "to":  # unlike "April to June", "postponed to June"
-        return before.code not in "MWNOYDSHURLXPQ" and before.text.lower() not in MOVED
+        return before.code not in _TIMES and before.text.lower() not in MOVED
     behind = match.next(2)
     from_where = following is not None and following.code in "fhi" and (behind is None or behind.code != "Y")
     return code == "g" and from_where

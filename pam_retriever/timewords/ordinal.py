@@ -19,13 +19,14 @@ def numbered_week(match: Match) -> Atom | None:
     named, alone = match.token("U").text.lower(), not match.has("Y")
     certain = False
     german = named in ("kw", "kalenderwoche")
-    if match.has("O") and not german:
+    chinese = match.context.language == "zh"  # "第42周"
+    if match.has("O") and not german and not chinese:
         return None  # "the third week"
     if alone and not german:
         of_course = following is not None and following.code in "oi"
         before = match.tokens[match.first - 1] if match.first else None
-        certain = before is not None and before.code == "t" and named != "week"  # "la semaine 36"
-        if number < _FIRST_WEEK or of_course or named not in ("week", "semaine", "semana"):
+        certain = chinese or (before is not None and before.code == "t" and named != "week")  # "la semaine 36"
+        if number < _FIRST_WEEK or of_course or named not in ("week", "semaine", "semana", "周"):
             return None
 
     def of(year: int) -> Span | None:
@@ -52,6 +53,34 @@ def numbered_century(match: Match) -> Atom | None:
 
 
 _THIRDS = ("early", "mid", "late")
+
+
+def weekday_of_list(match: Match) -> Atom | None:
+    """Reads "Tuesday" of "on Tuesday or Wednesday of last week", and "周三" of "上周二或周三"."""
+    chinese = match.context.language == "zh"
+    codes = "".join(token.code for token in match.tokens)
+    unit = codes.rindex("U", 0, match.first) if chinese else codes.find("U", match.last)
+    beside = [match.tokens[at] for at in (unit - 1, unit + 1) if at < len(codes) and codes[at] in "LXT"]
+    if unit < 0 or not beside or match.tokens[unit].value != "week":
+        return None
+    count = int(beside[0].value) * {"L": -1, "X": 1}.get(beside[0].code, 0)
+    start = unit_at("week", midnight(match.context.now))[0] + (7 * count + match.number("W")) * DAY
+    return match.fixed((start, start + DAY), "day")
+
+
+def units_of_period(match: Match) -> Atom | None:
+    """Reads Chinese "今年前三个月" and "上个月最后两天"."""
+    whole, count, unit = match.word("U") if match.tokens[match.first].code != "Y" else "year", 0, match.word("U", -1)
+    if match.context.language != "zh" or whole not in ("year", "month") or unit not in ("day", "week", "month"):
+        return None
+    count = match.number("N")
+    now = match.context.now
+    step = -match.number("L") if match.has("L") else match.number("X") if match.has("X") else 0
+    at = datetime(match.number("Y"), 1, 1) if match.has("Y") else moved(unit_at(whole, now)[0], whole, step)
+    start, end = unit_at(whole, at)
+    if match.has("A"):
+        return match.fixed((start, moved(start, unit, count)), "range")
+    return match.fixed((moved(end, unit, -count), end), "range") if match.has("O") and match.number("O") < 0 else None
 
 
 def half_of_decade(match: Match) -> Atom | None:
@@ -190,7 +219,11 @@ def day_of_month(match: Match) -> Atom | None:
         return None
     plain, listed = match.codes() in ("O", "tO"), bool(before) and before in "&,"
     of_week = "".join(one.code for one in match.tokens[max(0, match.first - 2) : match.first]) == "Uo"
-    certain = before in tuple("nfuhsaBq") if german else before in tuple("saqBu") or of_week
+    certain = (
+        before in tuple("nfuhsaBq")
+        if german
+        else before in tuple("saqBu") or of_week or (before == "r" and match.context.future)
+    )
     governed = certain and (german or match.has("t"))
     if plain and not (chinese or listed or governed):
         return None

@@ -11,9 +11,7 @@ _KNOWN = (
     "|for|of|in|from|on|about|at|with"
 )
 _PEOPLE = "I|we|they|he|she|any(?:one|body)|some(?:one|body)"
-_TASKS = (
-    r"to-?dos?|agenda|appointments|deadlines|reminders|itinerary|(?:calendar|schedule|plans)(?= (?:on|for|this|in)\b)"
-)
+_TASKS = r"to-?dos?|tasks|agenda|appointments|deadlines|reminders|itinerary|(?:calendar|schedule|plans)(?= (?:on|for|this|in)\b)"
 PRESENT = {
     "en": rf"\b(?:do|does|can|could|should|must|may) (?:{_PEOPLE}|the \w+|(?!(?:you|the)\b)[^\W\d]+)"
     rf"(?: (?:all|both|still|also|need to))? (?!(?:{_KNOWN})\b)[a-z]+\b"
@@ -21,20 +19,21 @@ PRESENT = {
     rf"|\bdo you (?!(?:{_KNOWN}|have|love|like)\b)"
     rf"|(?:\b(?:am|is|are)|['’](?:m|s|re))(?: (?:still|also|{_PEOPLE}|you))*"
     rf" (?!(?:{_KNOWN}|going|looking|missing|showing|being)\b|the\b|during\b)[a-z]{{2,}}ing\b"
-    r"|\bwho (?:comes|has|leads|runs|takes|covers|gets|hosts|brings|works)\b|\bwhose turn\b"
+    r"|\bwho (?:comes|has|leads|runs|takes|covers|gets|hosts|brings|works)\b|\bwhose turn\b|\bremind me\b|\bwhat time is\b"
+    r"|\b(?:is|are) (?:the|my|our) [\w ]{2,20} (?:open|closed|due|free|available)\b"
     r"|\b(?:is|are) (?:there (?!an?y? (?:note|photo|mail))|any(?:one|body)|every(?:one|body)|it\b"
     r"|[^\W\d]+ (?:around|free|available|off|on duty|busy|home)\b)"
     rf"|\b(?:who|what)(?:['’]s| is) (?:on|due|up|next|in|off)\b|\b(?:{_TASKS})\b",
     "de": r"\b(?:[a-zäöüß]{2,}(?:e|st|t|en)|hab|kann|muss|soll|darf|will|bin|tun) (?:ich|wir|du|ihr|er|man)\b"
     r"|\b(?:wer|was) (?:kommt|macht|geht|hat|fährt|fliegt|muss|kann|passiert|liegt an)\b"
     r"|^\W*ist\b|\b(?:fährt|fliegt|kommt|beginn(?:t|en)|startet|endet|fängt|fangen|öffnet|schließt|findet|gibt es)\b"
-    r"|\b(?:termine?|fristen|aufgaben|agenda|to-?dos?)\b",
+    r"|\b(?:fällig|termine?|fristen|aufgaben|agenda|to-?dos?)\b",
     "fr": r"\b\w{2,}-(?:t-)?(?:je|on|nous|ils?|elles?)\b|\b(?:je|on|nous) (?:n['’])?\w+|\bj['’](?!ai \w+[ée]s?\b)\w+"
     r"|\bqui (?:vient|viennent|passe|arrive|part|fait|garde|s['’]occupe)\b"
     r"|\b(?:commence|vient|arrive|part|ouvre|ferme|finit|reprend|a lieu)\b|\b(?:rendez-vous|rdv|agenda|échéances)\b",
     "es": r"\b(?:tengo|hago|voy|vengo|salgo|veo|debo|puedo|hay|toca|vamos|\w{2,}emos"
     r"|(?:tien|vien|sal|hac|deb|pued|cumpl)e[sn]?"
-    r"|(?:lleg|empiez|termin|viaj|trabaj|qued|pas|cierr|abr|toc)an?|abren?)\b"
+    r"|(?:lleg|empiez|termin|viaj|trabaj|qued|pas|cierr|regres|abr|toc)an?|abren?|vuelven?)\b"
     r"|\b(?:citas?|agenda|pendientes|plazos)\b",
     "zh": "有(?:什么|哪些|没有|几个|几场)(?:会|会议|安排|约|活动|课|考试|预约|事|空|计划)"
     "|干嘛|干什么|做什么|去哪|几点|谁来|有空|待办|日程",

@@ -15,7 +15,7 @@ from pam_retriever.timewords.joining import FAR_FUTURE, FAR_PAST, Time, joined
 from pam_retriever.timewords.lexicon import LANGUAGES, PERFECT, Token
 from pam_retriever.timewords.match import Context
 from pam_retriever.timewords.periods import OPEN_END, OPEN_START, Period
-from pam_retriever.timewords.titles import without_titles
+from pam_retriever.timewords.titles import is_about_words, without_titles
 from pam_retriever.timewords.tokens import language_of, names_a_time, tokenize
 
 MAX_CHARACTERS = 20_000  # of a text; the rest is not read
@@ -25,9 +25,6 @@ _END = re.compile(r"(?<![\d.])(?<!\b[A-Z][a-z]{2})(?<!\bSept)[.?!;]+[\"')\]]*\s+
 _AS_OF = re.compile(
     r"\bas (?:of|said|told|[a-z]{3,}ed)(?: by \w+)?(?: (?:on|in|at|of|during))?(?: the)? $", re.IGNORECASE
 )
-_ABOUT_WORDS = re.compile(
-    r"\W*what (?:does|is) ['\"]?[\w-]+(?: [\w-]+){0,3}['\"]? (?:mean|stand for|short for)\W*$", re.IGNORECASE
-)  # "what does YTD mean"
 _SECOND = timedelta(seconds=1)
 
 
@@ -72,7 +69,7 @@ def _read(text: str, now: datetime | None, language: str | None, whole: bool) ->
             f"language={language!r}.", f"one of {', '.join(LANGUAGES)}", "Leave it out to have it found."
         )
     text = text[:MAX_CHARACTERS]
-    if whole and _ABOUT_WORDS.match(text):
+    if whole and is_about_words(text):
         return []
     if not _FIRST_YEAR <= local.year <= _LAST_YEAR or not names_a_time(text, 0, len(text)):
         return []

@@ -6,10 +6,10 @@ import re
 
 from pam_retriever.timewords.lexicon import Token, listed
 
-_MARK = re.compile(r"[《『\"“„«]")
+_MARK = re.compile(r"[《『\"“„«'‘]")
 _WORDS = r"[A-ZÀ-Þ][^%s\d.,;:!?\n]{0,60}[%s]"  # no figure and no stop: a quoted date or sentence is no title
 _QUOTED = re.compile(
-    "《[^》]*》|『[^』]*』|"
+    r"《[^》]*》|『[^』]*』|(?<!\w)'[^\W\d]+(?: [^\W\d]+){0,2}'(?!\w)|‘[^’\d]{1,40}’(?!\w)|"
     + "|".join(
         front + _WORDS % (ends, ends) for front, ends in ((r"(?<!\w)\"", '"'), ("“", "”"), ("„", "“”"), ("« ?", "»"))
     )
@@ -27,8 +27,49 @@ _WORKS = listed(
 )
 
 
+_TONGUES = (
+    "english|french|german|spanish|chinese|mandarin|japanese|italian|finnish|swedish|dutch|polish|russian|latin"
+    "|portuguese|korean|arabic|turkish|greek|hindi|danish|norwegian|czech"
+)
+_ABOUT_WORDS = re.compile(  # "what does YTD mean", "how do you spell Wednesday", "how do you say 'tomorrow' in Finnish"
+    r"\W*(?:what (?:does|is) ['\"]?[\w-]+(?: [\w-]+){0,3}['\"]? (?:mean|stand for|short for)\W*$"
+    r"|how (?:(?:do|does|would|should|can|is|to) )?(?:(?:you|i|we|one|people) )?"
+    r"(?:spell|pronounce|hyphenate|abbreviate|capitali[sz]e|translate)\b"
+    rf"|how (?:do|does|would|should|can|to) (?:(?:you|i|we|one|people) )?(?:say|write) .* in (?:{_TONGUES})\W*$"
+    rf"|(?:what['’]?s|what is) the (?:(?:{_TONGUES}) )?"
+    rf"(?:word|plural|abbreviation|translation|etymology|spelling|{_TONGUES}) (?:for|of) [\w '\"‘’“”]+\W*$"
+    r"|wie (?:schreibt|buchstabiert|spricht|sagt|übersetzt) man\b|was (?:heißt|bedeutet)\b"
+    r"|comment (?:on )?(?:dit-on|écrit-on|prononce-t-on|s['’]écrit|se (?:dit|prononce)|dit|écrit|prononce)\b"
+    r"|que (?:veut dire|signifie)\b|c[óo]mo se (?:dice|escribe|pronuncia|deletrea)\b|qué significa\b)"
+    r"|.*(?:怎么|如何)(?:说|写|读|念|拼)\W*$|.*是什么意思\W*$",
+    re.IGNORECASE,
+)
+_STREETS = listed(
+    "rue avenue boulevard place quai impasse calle avenida plaza paseo barrio carrer via rua straße strasse allee platz"
+    " brücke gare lycée collège stade instituto colegio escuela estadio puente hospital"
+)
+
+
+def is_about_words(text: str) -> bool:
+    """Whether a question asks for the spelling, the meaning or the translation of words."""
+    return _ABOUT_WORDS.match(text) is not None
+
+
+def is_street(tokens: list[Token], first: int, last: int) -> bool:
+    """Whether a day of a month is the name of a street or a place: "rue du 8 Mai 1945", "calle 25 de Mayo"."""
+    codes = [token.code for token in tokens[first : last + 1]]
+    if codes[0] == "n" or tokens[first - 1].text.lower() == "of":
+        return False  # "took place on 28 November"
+    while first > 0 and tokens[first - 1].code in "oft":
+        first -= 1
+    dated = "M" in codes and ("N" in codes or "O" in codes)
+    return dated and first > 0 and tokens[first - 1].text.lower() in _STREETS
+
+
 def is_title(tokens: list[Token], first: int, last: int) -> bool:
     """Whether a time is a title: "lyrics of September", "a review of August by Ann Lee", "I saw The Last Summer"."""
+    if is_street(tokens, first, last):
+        return True
     at = first if tokens[first].code == "t" else first - 1  # of an article
     if at > 0 and tokens[at].code == "t" and tokens[at].text.istitle() and tokens[at - 1].code in "xZ":
         return True

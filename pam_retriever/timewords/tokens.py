@@ -187,7 +187,7 @@ def _coded(
     if entry is None:
         return [Token("Z" if named else "x", 0, start, end, word)]
     (first, value), text, last = entry[0], text[start:end], end
-    if first == "U" and not plain and len(word) > 1 and word.isupper():
+    if first == "U" and not plain and len(word) > 1 and word.isupper() and word != "KW":
         return [Token("Z", 0, start, end, word)]  # "HR", "MIN"
     if not english:
         return [Token(code, value, start, end, text) for code, value in entry]

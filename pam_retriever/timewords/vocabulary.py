@@ -18,7 +18,7 @@ from __future__ import annotations
 _ENGLISH = """
 M1: january jan|M2: february feb|M3: march mar|M4: april apr|M5: may|M6: june jun|M7: july jul|M8: august aug
 M9: september sept sep|M10: october oct|M11: november nov|M12: december dec
-W0: monday mon|W1: tuesday tue tues|W2: wednesday wed|W3: thursday thu thur thurs|W4: friday fri|W5: saturday sat
+W0: monday mon|W1: tuesday tue tues|W2: wednesday wed weds|W3: thursday thu thur thurs|W4: friday fri|W5: saturday sat
 W6: sunday sun
 Uminute: minute minutes min mins|Uhour: hour hours hr hrs|Uday: day days
 Uweek: week weeks wk wks|Umonth: month months mos|Uyear: year years yr yrs
@@ -53,7 +53,7 @@ Hchinese_new_year: chinese_new_year lunar_new_year
 Hmid-autumn: mid-autumn_festival|Hdragon_boat: dragon_boat_festival|Hdiwali: diwali|Hholi: holi|Hpurim: purim
 Hpassover: passover|Hrosh_hashanah: rosh_hashanah|Hyom_kippur: yom_kippur|Hsukkot: sukkot|Hhanukkah: hanukkah chanukah
 Heid: eid eid_al-fitr|Heid_al-adha: eid_al-adha
-R-1: yesterday yday|R0: today|R1: tomorrow tmrw|R-2: day_before_yesterday|R2: day_after_tomorrow
+R-1: yesterday yday|R0: today|R1: tomorrow tmrw tommorow|R-2: day_before_yesterday|R2: day_after_tomorrow
 Pmorning: morning|Pafternoon: afternoon|Pevening: evening|Pnight: night nite|R0 Pnight: tonight tonite
 R-2 Pnight: the_night_before_last|w1 Uday A1: the_other_day the_other_night the_other_evening|n1 Uweekend: all_weekend
 Pdawn: early_hours small_hours
@@ -124,7 +124,7 @@ a1: nach|aage: neuer_als jünger_als|q1: bis_einschließlich|g1: um gegen
 E1: jeden jede jedes jeder
 """
 _FRENCH = """
-M1: janvier janv|M2: février févr|M3: mars|M4: avril|M5: mai|M6: juin|M7: juillet|M8: août|M9: septembre sept
+M1: janvier janv|M2: février févr|M3: mars|M4: avril|M5: mai|M6: juin|M7: juillet|M8: août aout|M9: septembre sept
 M10: octobre oct|M11: novembre nov|M12: décembre déc
 W0: lundi|W1: mardi|W2: mercredi|W3: jeudi|W4: vendredi|W5: samedi|W6: dimanche
 Uminute: minute minutes|Uhour: heure heures|Uday: jour jours|Uweek: semaine semaines|Umonth: mois
@@ -146,7 +146,7 @@ Hepiphany: épiphanie fête_des_rois|Hnew_year's_eve: saint-sylvestre réveillon
 Hshrove_tuesday: mardi_gras|Hmother's_day_in_France: fête_des_mères|Hfather's_day: fête_des_pères
 Hmay_1: fête_du_travail|Hthe_holidays: vacances_de_noël|Hchristmas_eve: veille_de_noël
 Uday a1: lendemain_de lendemain_du|Uday B1: veille_de veille_du|N2 Uday B1: avant-veille_de avant-veille_du
-Hrentrée: rentrée|w1 Uday A1: autre_jour autre_soir autre_nuit|k: maintenant présent
+Hrentrée: rentrée|Uweekend o1: pont_de pont_du|w1 Uday A1: autre_jour autre_soir autre_nuit|k: maintenant présent
 c3: même_époque même_période même_date cette_époque cette_période pareille_époque|eearlier: plus_tôt|elater: plus_tard
 R-1: hier|R0: aujourd'hui aujourd’hui|R1: demain|R-2: avant-hier|R2: après-demain
 Pmorning: matin|Pafternoon: après-midi|Pevening: soir|Pnight: nuit
@@ -184,7 +184,7 @@ Hholy_week: semana_santa|Hchristmas_days: navidades|Hthe_holidays: vacaciones_de
 Hgood_friday: viernes_santo|Hmaundy_thursday: jueves_santo
 Hepiphany: día_de_reyes reyes_magos|Hall_saints: todos_los_santos|Hall_souls: día_de_muertos día_de_los_muertos
 Hvalentine: san_valentín|Hst_john's_day: noche_de_san_juan|Hmother's_day_in_Spain: día_de_la_madre
-Heaster: domingo_de_pascua
+Heaster: domingo_de_pascua|Uweekend o1: puente_de puente_del
 Hhalloween: halloween|Hash_wednesday: miércoles_de_ceniza|Hpalm_sunday: domingo_de_ramos
 R-1: ayer|R0: hoy|R1: mañana|R-2: anteayer antier antes_de_ayer|R2: pasado_mañana
 Pafternoon: tarde por_la_tarde|Pdawn: madrugada de_madrugada|Pnight: noche por_la_noche|Pmorning: por_la_mañana
