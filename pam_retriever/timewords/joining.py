@@ -61,7 +61,7 @@ class Joiner:
             if future is None and not atom.fixed:
                 if self.is_booked(atom) or (self.context.ahead == "planned" and self.is_yearly(atom)):
                     return self.nearest(atom)
-                if self.context.ahead in ("present", "asked") and self.before(atom)[-1:] in ("f", "g"):
+                if self.context.ahead in ("present", "asked") and re.search("fB?$|g$", self.before(atom)):
                     future = False  # "Do I have time for the report from Friday?"
             return atom.resolve(anchor or self.context.now, self.context.future if future is None else future)
         except (ValueError, OverflowError):  # outside the years 1 to 9999

@@ -11,7 +11,10 @@ _KNOWN = (
     "|for|of|in|from|on|about|at|with"
 )
 _PEOPLE = "I|we|they|he|she|any(?:one|body)|some(?:one|body)"
-_TASKS = r"to-?dos?|tasks|agenda|appointments|deadlines|reminders|itinerary|(?:calendar|schedule|plans)(?= (?:on|for|this|in)\b)"
+_TASKS = (
+    r"to-?dos?|tasks|agenda|appointments|deadlines|reminders|itinerary"
+    r"|(?:calendar|schedule|plans)(?= (?:on|for|this|in)\b)"
+)
 PRESENT = {
     "en": rf"\b(?:do|does|can|could|should|must|may) (?:{_PEOPLE}|the \w+|(?!(?:you|the)\b)[^\W\d]+)"
     rf"(?: (?:all|both|still|also|need to))? (?!(?:{_KNOWN})\b)[a-z]+\b"
@@ -19,7 +22,8 @@ PRESENT = {
     rf"|\bdo you (?!(?:{_KNOWN}|have|love|like)\b)"
     rf"|(?:\b(?:am|is|are)|['’](?:m|s|re))(?: (?:still|also|{_PEOPLE}|you))*"
     rf" (?!(?:{_KNOWN}|going|looking|missing|showing|being)\b|the\b|during\b)[a-z]{{2,}}ing\b"
-    r"|\bwho (?:comes|has|leads|runs|takes|covers|gets|hosts|brings|works)\b|\bwhose turn\b|\bremind me\b|\bwhat time is\b"
+    r"|\bwho (?:comes|has|leads|runs|takes|covers|gets|hosts|brings|works)\b|\bwhose turn\b"
+    r"|\bremind me\b|\bwhat time is\b"
     r"|\b(?:is|are) (?:the|my|our) [\w ]{2,20} (?:open|closed|due|free|available)\b"
     r"|\b(?:is|are) (?:there (?!an?y? (?:note|photo|mail))|any(?:one|body)|every(?:one|body)|it\b"
     r"|[^\W\d]+ (?:around|free|available|off|on duty|busy|home)\b)"
