@@ -205,7 +205,8 @@ class Hit:
         mentions: the names in texts that led to the hit, filled by ``explain=True`` if memories have names.
         sources: the part of each source, by name, the largest first, filled by ``explain=True``: in the score, or with
             feedback in the log odds from which the score is computed. None in modes that do not separate sources.
-        others: other memories that followed the newest step, with counts, filled by ``recall_next(explain=True)``.
+        others: other memories that followed the newest step, with counts in its last 1,000 occurrences, filled by
+            ``recall_next(explain=True)``.
     """
 
     id: str

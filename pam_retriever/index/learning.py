@@ -242,8 +242,7 @@ class Learning(FeedbackMethods, NextSteps, Imagining):
         """Allows or forbids training on this index: ``tenant(name, train=...)``. The setting is stored.
 
         Args:
-            allowed: if False, ``fit`` and ``auto_fit`` are refused, and a running ``auto_fit`` ends. The weights stay
-                until memories are erased.
+            allowed: if False, ``fit`` and ``auto_fit`` are refused, and a running ``auto_fit`` ends. The weights stay.
         """
         check_flag("allowed", allowed)
         if self._trainable() != allowed:

@@ -28,8 +28,8 @@ class Tenants(IndexBase):
             name: any string of 1 to 150 bytes of UTF-8 without NUL. Case matters, also on case-insensitive file
                 systems.
             train: False forbids training on this tenant: its ``fit`` and ``auto_fit`` raise an error, and it answers
-                from sources that need no training. True allows training again. The setting is stored with the tenant;
-                None keeps it.
+                from sources that need no training, and from weights of an earlier ``fit`` if there are any. True
+                allows training again. The setting is stored with the tenant; None keeps it.
 
         Raises:
             InvalidInput: an argument is invalid; or the index is in an engine, is a tenant itself, or was opened with

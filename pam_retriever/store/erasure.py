@@ -21,7 +21,7 @@ class ErasureReport:
         overwritten: the files, tables and memory that were overwritten.
         remaining: places that may still hold erased data, each with a remedy; empty if the index knows of none.
         learnt: whether the weights were ever trained on erased memories. Until ``fit(from_scratch=True)`` the weights
-            may still hold information about them.
+            may still hold information about them. It needs a trajectory: if none is left, only a new folder has none.
     """
 
     memories: int
