@@ -57,7 +57,8 @@ def plain_weekend(match: Match) -> Atom | None:
     """Reads "at the weekend": from Saturday on this weekend, else the last; the next if the text looks ahead."""
     following = match.next()
     adverb = match.context.language == "zh" or match.tokens[match.first].text.lower() == "el"  # "el fin de semana"
-    if match.codes() in ("U", "tU") and not adverb:
+    beside = match.first > 0 and match.tokens[match.first - 1].code in "Bsaq"  # "before the weekend"
+    if match.codes() in ("U", "tU") and not (adverb or beside):
         return None
     if match.token("U").text.lower() == "weekends":
         return None  # "on weekends"

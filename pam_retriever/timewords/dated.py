@@ -184,7 +184,7 @@ def season(match: Match) -> Atom | None:
     doubtful = number == 0 or match.token("S").text.lower() == "fall"
     if year_of(match) is None:
         named = match.token("S").text  # "in spring", unlike "in Spring"
-        within = previous is not None and previous.code == "i" and named.islower()
+        within = previous is not None and previous.code == "i" and (named.islower() or match.context.language == "de")
         if following is not None and (following.code == "o" or (following.code == "Z" and not within)):
             return None  # "after the fall of Rome"
         english = doubtful and match.context.language == "en"
@@ -199,17 +199,21 @@ def season(match: Match) -> Atom | None:
 _LABELS = listed("question questions answer audi infiniti exercise item frage pregunta ejercicio")
 
 
+def _is_object(match: Match) -> bool:
+    """Whether a time ends a clause after a verb: "summarize Q1 for me", unlike "the question Q1", "an H1 visa"."""
+    previous, following = match.tokens[match.first - 1] if match.first else None, match.next()
+    word = previous is None or (
+        previous.code == "x" and (match.first == 1 or previous.text.islower()) and previous.text not in _LABELS
+    )
+    return word and (following is None or following.code in ".,&ru")
+
+
 def quarter(match: Match) -> Atom | None:
     """Reads "Q3", "Q3 2022"."""
     number = match.number("Q")
     if leads(match):
         return None
-    previous, following = match.tokens[match.first - 1] if match.first else None, match.next()
-    verb = previous is None or (
-        previous.code == "x" and (match.first == 1 or previous.text.islower()) and previous.text not in _LABELS
-    )
-    ends = following is None or following.code in ".,&ru"  # "summarize Q1 for me", unlike "the question Q1"
-    weak = match.context.language != "zh" and (match.has("t") or not (verb and ends))
+    weak = match.context.language != "zh" and (match.has("t") or not _is_object(match))
     return in_year(match, lambda y: unit_at("quarter", datetime(y, 3 * number - 2, 1)), "quarter", weak=weak)
 
 
@@ -219,7 +223,7 @@ def half_year(match: Match) -> Atom | None:
     wanted = year_of(match)
     if not 1 <= number <= 2:
         return None
-    weak = wanted is None and match.context.language != "zh"
+    weak = wanted is None and match.context.language != "zh" and not (match.has("G") and _is_object(match))
     return in_year(match, lambda y: unit_at("half", datetime(y, 6 * number - 5, 1)), "half", weak=weak)
 
 

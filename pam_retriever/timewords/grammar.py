@@ -16,7 +16,7 @@ from pam_retriever.timewords.match import HOURS, Atom, Context, Match
 
 _HOURS = rf"(?:(?:b[gh]?t?[NC]&|fh?t?[NC]u|[CN]u)t?C|(?:{HOURS.pattern})(?![xU]))"
 _AT = rf"(?:{_HOURS}|[aB]?[hgu]?[hgu]?t?C(?!n?t?(?:M[NO]|[NO]o?M|D|R))(?:[ofi]?t?P)?|[hi]t?P|[hg]t?N(?=[.,]|$))"
-_CLOCK = rf"(?:(?:{_HOURS}|[aB]?[hg]?C|PoC),?[no]?t?)"
+_CLOCK = rf"(?:(?:{_HOURS}|[aB]?[hg]?C|[hg]N(?=n[RW])|PoC),?[no]?t?)"
 _REPEATED = re.compile("E[UWMSHP]")  # "each day" last week
 _YEAR = "(?:,?o?U?Y|o?t?[LXT]U|o?t?U[LX]|,?[Nt]UA|,?A[Nt]U|,?BNU)"
 _WEEKDAY = "n?t?[TX]{0,2}W"  # beside its date: "this Friday, 7 June"

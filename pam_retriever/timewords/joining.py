@@ -141,8 +141,10 @@ class Joiner:
 
     def governed(self, atom: Atom) -> bool:
         """Whether a preposition precedes the time, or nothing else is in the text."""
+        if self.until_now(atom, "") > 0 and (atom.first == 0 or atom.kind != "year"):
+            return True
         if atom.first == 0:
-            return (atom.fixed and atom.kind != "year") or self.until_now(atom, "") > 0
+            return atom.fixed and atom.kind != "year"
         front = self.codes[: atom.first].rstrip("t")
         if front.endswith("u") and not self.tokens[len(front) - 1].text.isalpha():
             return False  # a dash

@@ -163,6 +163,8 @@ def timed(match: Match, span: Span | None, kind: str) -> tuple[Span | None, str]
         hour, minute, unit = read
         start = span[0].replace(hour=hour, minute=minute)
         side = codes[: at - match.first].rstrip("thg")[-1:]
+        if side == "B" and start == span[0] and any(match.has(code) for code in "WRMD"):
+            start = span[1]  # "just before midnight on Saturday"
         if side in ("a", "B"):
             return ((start, span[1]) if side == "a" else (span[0], start)), "hour"
         return (start, start + (timedelta(minutes=1) if unit == "minute" else timedelta(hours=1))), unit

@@ -17,7 +17,8 @@ _RELATIVES = listed(  # before "of" and a name
     "husband wife son daughter mother father sister brother mom dad boss friend boyfriend girlfriend marido esposa"
     " esposo mujer hijo hija hermano hermana madre padre mamá papá jefe jefa amigo amiga novio novia prima primo tía"
     " apellido teléfono correo casa perro gato mari femme fils fille sœur frère mère père copain copine amie patron"
-    " cousine prénom téléphone chien chat tante oncle"
+    " cousine prénom téléphone chien chat tante oncle ehemann frau mann sohn tochter mutter vater schwester bruder"
+    " freund freundin chef chefin"
 )
 _FAMILY = listed("sister sisters brother brothers twins siblings family")
 _ARTICLES = listed("ein eine einen einem einer")
@@ -32,7 +33,8 @@ def is_person(match: Match, named: Token) -> bool:
     if not front:
         return False
     following_names = named.text.lower() in NAMES or named.text.lower() in _GIVEN_NAMES
-    if front[-1].code == "o" and named.text[0].isupper() and following_names and front[0].text.lower() in _RELATIVES:
+    of = front[-1].code == "o" or front[-1].text.lower() == "von"
+    if of and named.text[0].isupper() and following_names and front[0].text.lower() in _RELATIVES:
         return following is None or following.code not in "YLTU"  # "el marido de Abril"
     verb = named.text.lower() == "march" and front[-1].text.lower() == "to"  # "gets to march"
     if verb and (following is None or following.code not in "YNO,.&") and front[0].code not in _TIMES:

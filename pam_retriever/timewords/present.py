@@ -7,7 +7,7 @@ from __future__ import annotations
 
 _KNOWN = (
     "know|remember|recall|think|see|find|say|mention|show|contain|keep|store|look(?: like|ing for)|refer|mean|seem"
-    "|cover|owe|file|search|ask|want|wonder|spend|cost|earn|compare|read|sound|feel|get back"
+    "|cover|file|search|ask|want|wonder|spend|cost|earn|compare|read|sound|feel|get back"
     "|for|of|in|from|on|about|at|with"
 )
 _PEOPLE = "I|we|they|he|she|any(?:one|body)|some(?:one|body)"
@@ -35,7 +35,7 @@ PRESENT = {
     "fr": r"\b\w{2,}-(?:t-)?(?:je|on|nous|ils?|elles?)\b|\b(?:je|on|nous) (?:n['’])?\w+|\bj['’](?!ai \w+[ée]s?\b)\w+"
     r"|\bqui (?:vient|viennent|passe|arrive|part|fait|garde|s['’]occupe)\b"
     r"|\b(?:commence|vient|arrive|part|ouvre|ferme|finit|reprend|a lieu)\b|\b(?:rendez-vous|rdv|agenda|échéances)\b",
-    "es": r"\b(?:tengo|hago|voy|vengo|salgo|veo|debo|puedo|hay|toca|vamos|\w{2,}emos"
+    "es": r"\b(?:tengo|hago|voy|vengo|salgo|veo|debo|puedo|hay|toca|vamos|\w+emos"
     r"|(?:tien|vien|sal|hac|deb|pued|cumpl)e[sn]?"
     r"|(?:lleg|empiez|termin|viaj|trabaj|qued|pas|cierr|regres|abr|toc)an?|abren?|vuelven?)\b"
     r"|\b(?:citas?|agenda|pendientes|plazos)\b",

@@ -56,14 +56,13 @@ def is_about_words(text: str) -> bool:
 
 
 def is_street(tokens: list[Token], first: int, last: int) -> bool:
-    """Whether a day of a month is the name of a street or a place: "rue du 8 Mai 1945", "calle 25 de Mayo"."""
+    """Whether a day or a month is the name of a street or a place: "rue du 8 Mai 1945", "calle 25 de Mayo"."""
     codes = [token.code for token in tokens[first : last + 1]]
-    if codes[0] == "n" or tokens[first - 1].text.lower() == "of":
+    if not first or codes[0] == "n" or tokens[first - 1].text.lower() == "of":
         return False  # "took place on 28 November"
     while first > 0 and tokens[first - 1].code in "oft":
         first -= 1
-    dated = "M" in codes and ("N" in codes or "O" in codes)
-    return dated and first > 0 and tokens[first - 1].text.lower() in _STREETS
+    return "M" in codes and codes[0] != "v" and first > 0 and tokens[first - 1].text.lower() in _STREETS
 
 
 def is_title(tokens: list[Token], first: int, last: int) -> bool:
