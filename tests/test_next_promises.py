@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from pam_retriever import InvalidInput, PAMError, PredictiveAssociativeIndex, Trajectory, UnknownId
+from pam_retriever import FitConfig, InvalidInput, PAMError, PredictiveAssociativeIndex, Trajectory, UnknownId
 
 DIM = 8
 IDS = [f"m{n}" for n in range(12)]
@@ -16,6 +16,11 @@ IDS = [f"m{n}" for n in range(12)]
 def filled() -> PredictiveAssociativeIndex:
     index = PredictiveAssociativeIndex(DIM)
     index.add(np.random.default_rng(0).standard_normal((len(IDS), DIM)), IDS, metadatas=[{"n": n} for n in range(12)])
+    return index
+
+
+def fitted(index: PredictiveAssociativeIndex) -> PredictiveAssociativeIndex:
+    index.fit([IDS[:6], IDS[6:]], config=FitConfig(hidden=8, passes=1), progress=False)
     return index
 
 
@@ -55,6 +60,10 @@ def test_a_step_that_followed_itself_long_ago_may_follow_itself_again():
         (lambda index: index.recall_next(["the disk is full"]), UnknownId, "{'text': ...}"),
         (lambda index: index.recall_next(Trajectory(ids=["m1", "m2"])), InvalidInput, "Pass its ids"),
         (lambda index: index.recall_next(id for id in ["m1"]), InvalidInput, "list("),
+        (lambda index: fitted(index).expand({"other": 1.0}), UnknownId, "Leave other hits out"),
+        (lambda index: fitted(index).expand({"the disk is full": 1.0}), UnknownId, "Leave other hits out"),
+        (lambda index: fitted(index).imagine("the disk is full"), UnknownId, "Pass the vector of a text"),
+        (lambda index: fitted(index).imagine("m1", where={"n": {"$gt": 1}}), UnknownId, "Pass the vector of a text"),
         (lambda index: index.search("m1", where={"n": 2}), UnknownId, "cue_where= of recall, recall_next and expand"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pam_retriever.arrays import concatenated
-from pam_retriever.errors import InvalidInput, NotFitted
+from pam_retriever.errors import InvalidInput, NotFitted, UnknownId
 from pam_retriever.retrieval.association import AssociationScorer
 from pam_retriever.retrieval.candidates import Scorer
 from pam_retriever.retrieval.cues import read_cues, read_filters
@@ -65,7 +65,11 @@ def expand(
     weight = np.concatenate([_weights(np.array(list(one.values()), np.float64)) for one in found])
 
     allowed, among = read_filters(view, where, cue_where)
-    cues = replace(read_cues(view, view.associative or view.similar, ids, allowed=among), visible=allowed)
+    try:
+        cues = replace(read_cues(view, view.associative or view.similar, ids, allowed=among), visible=allowed)
+    except UnknownId as error:
+        fix = "Leave other hits out, or pass cue_where= for hits that where= leaves out."
+        raise UnknownId(error.got, "hits that are in the index and that the filter allows", fix) from error
     answers = scorer.score(cues, FAN_OUT, allowed)
     count = np.array([len(answer.rows) for answer in answers])
     rows = np.concatenate([answer.rows for answer in answers])

@@ -10,7 +10,7 @@ import numpy as np
 
 from pam_retriever.ann.selection import Rows
 from pam_retriever.display import ShownImagination
-from pam_retriever.errors import EmptyIndex, IndexFormatError, NotFitted, counted
+from pam_retriever.errors import EmptyIndex, IndexFormatError, NotFitted, UnknownId, counted
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import plain_cues, read_cues, read_filters
 from pam_retriever.retrieval.results import to_hits
@@ -105,7 +105,13 @@ def imagine(
     if allowed is not None and len(allowed) < 2:
         raise EmptyIndex(f"The filter leaves {counted(len(allowed), 'memory')}.", "at least two", "Use another where=.")
     if complete or isinstance(queries, list):
-        cues = read_cues(view, view.associative, queries, allowed=allowed)
+        try:
+            cues = read_cues(view, view.associative, queries, allowed=allowed)
+        except UnknownId as error:
+            fix = "Pass the vector of a text, or of a memory that where= leaves out."
+            raise UnknownId(
+                error.got, "vectors, or ids that are in the index and that the filter allows", fix
+            ) from error
     else:
         cues = plain_cues(queries, view.predict(queries))
     points = cues.predicted[:, : view.dim]
