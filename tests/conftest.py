@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # set before transformers is imported: no test uses the network
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -86,6 +88,30 @@ def fitted(planted: Planted) -> PredictiveAssociativeIndex:
     index = new_index(planted)
     index.fit(planted.outings, window=WINDOW, config=THOROUGH, progress=False)
     return index
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., dict]:
+    """Returns a function that runs a benchmark and returns its results by name, without writing them."""
+    from benchmarks import report
+
+    written: dict = {}
+
+    def write(name: str, found: dict, *_: object) -> None:
+        written[name] = found
+
+    def run(module: str, *arguments: str) -> dict:
+        written.clear()
+        monkeypatch.setattr(report, "RESULTS", tmp_path / "results")
+        monkeypatch.setattr(report, "write", write)
+        monkeypatch.setattr(sys, "argv", [module, *arguments])
+        program = importlib.import_module(module)
+        if hasattr(program, "write"):
+            monkeypatch.setattr(program, "write", write)
+        program.main()
+        return dict(written)
+
+    return run
 
 
 def pytest_sessionfinish() -> None:

@@ -5,10 +5,6 @@ The benchmarks of recall, reliability, baselines, the paper and the data sets ha
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
@@ -17,23 +13,9 @@ from benchmarks.architecture import familiarity
 from benchmarks.performance import core
 from benchmarks.performance.peer_data import KINDS
 from benchmarks.worlds import cluttered, paper
+from pam_retriever.ann import faiss
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def ran(monkeypatch, tmp_path) -> Callable[..., dict]:
-    """Returns a function that runs a benchmark and returns its results by name, without writing them."""
-
-    def run(module: str, *arguments: str) -> dict:
-        written = {}
-        monkeypatch.setattr(report, "RESULTS", tmp_path / "results")
-        monkeypatch.setattr(report, "write", lambda name, found, *_: written.update({name: found}))
-        monkeypatch.setattr(sys, "argv", [module, *arguments])
-        importlib.import_module(module).main()
-        return written
-
-    return run
 
 
 @pytest.mark.parametrize(("adapter", "what"), [("langchain", "documents"), ("llama_index", "nodes")])
@@ -68,6 +50,28 @@ def test_peers_that_are_there(ran, tmp_path):
         assert recalls == [1.0, 1.0, 1.0]
         assert measured["disk"] > 4 * 16 * 303
     assert found["performance/peers"]["this library takes, in times of"].keys() == {"FAISS"}
+
+
+PROGRAMS = [
+    "performance.explore --memories=200 --dim=8 --rounds=1",
+    "performance.feedback --requests=60 --memories 60 --queries=4 --rounds=2",
+    "performance.filters --memories=300 --dim=8 --queries=2 --repetitions=1",
+    "performance.flat --memories=300 --dim=8 --code=8 --repeats=2",
+    "performance.langgraph_search --items=100 --rounds=2",
+    "reliability.starvation --seconds=0.3 --rounds=1 --memories=200",
+    "scaling.ann flat --memories=1000 --dim=8 --queries=6",
+    "scaling.ann hnsw --memories=1000 --dim=8 --queries=6",
+    "scaling.ann ivf,sq8 --memories=2000 --dim=8 --queries=6",
+    "scaling.mentions --documents 200",
+]
+
+
+@pytest.mark.parametrize("command", PROGRAMS)
+def test_a_program_calls_the_library_of_today(ran, monkeypatch, command):
+    for name in ("HNSW_SEARCH", "HNSW_BUILD"):
+        monkeypatch.setattr(faiss, name, getattr(faiss, name))  # some programs change them
+    module, *arguments = command.split()
+    assert ran(f"benchmarks.{module}", *arguments)
 
 
 def test_growth(ran):

@@ -67,7 +67,7 @@ def main() -> None:
 def make(memories: int, dim: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the keys, and queries of all kinds, from memories seen again with noise."""
     states = World(memories, dim).states()
-    few = np.arange(20_000)
+    few = np.arange(min(20_000, memories))
     config = FitConfig(hidden=512, passes=8)
     shards = InMemoryShards(states[few], Experience(few, few // 20, few % 20))
     model = Trainer(shards, 5, config, TrainingRequest(progress=False)).run().predictor
@@ -95,7 +95,7 @@ def flat(keys: np.ndarray, queries: np.ndarray, truth: np.ndarray, _: str) -> tu
     bare.add(keys)
     backend.rebuild(np.arange(len(keys)), keys)
     engines = {"bare FAISS": lambda q: bare.search(q, K)[1], "pam-retriever": lambda q: backend.search(q, K)[1]}
-    return [measure(engines, queries[:: len(queries) // 30], truth[:: len(queries) // 30], {})], {}
+    return [measure(engines, queries[:: max(1, len(queries) // 30)], truth[:: max(1, len(queries) // 30)], {})], {}
 
 
 def hnsw(keys: np.ndarray, queries: np.ndarray, truth: np.ndarray, _: str) -> tuple[list[dict[str, Any]], dict]:
