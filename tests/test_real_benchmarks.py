@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmark_data import Embedder
 
 from benchmarks.priors import fit_times
 from benchmarks.real import code_memory, documents_cues, use
@@ -12,17 +13,6 @@ from benchmarks.real.documents_pool import Pool
 from benchmarks.real.use_tasks import Requests, Task
 
 pytestmark = pytest.mark.slow
-
-
-class Embedder:
-    """Embeds a text by its words."""
-
-    def encode(self, texts: list[str], **_: object) -> np.ndarray:
-        vectors = np.zeros((len(texts), 64), np.float32)
-        for row, text in zip(vectors, texts, strict=True):
-            for word in text.lower().strip("?.").split():
-                row[sum(map(ord, word)) % 64] += 1
-        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1)
 
 
 def test_the_weight_of_times_on_one_dialogue():
