@@ -62,18 +62,24 @@ class Choices:
 
 def softmax(scores: Float32, starts: Int64) -> Float32:
     """Returns the probability (P,) of each pair among the pairs of its question."""
-    lengths = np.append(starts[1:], len(scores)) - starts
-    odds = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), lengths))
+    away, lengths = _below_best(scores, starts)
+    odds = np.exp(away)
     share: Float32 = odds / np.repeat(np.add.reduceat(odds, starts), lengths)
     return share
 
 
 def log_softmax(scores: Float32, starts: Int64) -> Float32:
     """Returns the logarithm of ``softmax``, also where that is 0 in float32."""
-    lengths = np.append(starts[1:], len(scores)) - starts
-    away = scores - np.repeat(np.maximum.reduceat(scores, starts), lengths)
+    away, lengths = _below_best(scores, starts)
     log_share: Float32 = away - np.repeat(np.log(np.add.reduceat(np.exp(away), starts)), lengths)
     return log_share
+
+
+def _below_best(scores: Float32, starts: Int64) -> tuple[Float32, Int64]:
+    """Returns each score (P,) minus the best of its question, and the number (Q,) of pairs of each question."""
+    lengths = np.append(starts[1:], len(scores)) - starts
+    away: Float32 = scores - np.repeat(np.maximum.reduceat(scores, starts), lengths)
+    return away, lengths
 
 
 def ranks(scores: Float32, question: Int64, starts: Int64) -> Int64:
