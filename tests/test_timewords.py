@@ -171,6 +171,14 @@ def test_a_zone_that_does_not_exist_is_left_out():
     assert spans("at 2023-05-05T15:30+02:00") == [(here - timedelta(hours=2), here - timedelta(hours=2) + minute)]
 
 
+@pytest.mark.parametrize("zone", ["Z", " UTC", "+00:00"])
+def test_an_open_range_begins_at_an_instant_with_its_zone(zone):
+    start = datetime(2024, 3, 5, 22, tzinfo=timezone.utc)
+    assert spans(f"logs since 2024-03-05T22:00{zone}")[0][0] == start
+    both = spans(f"logs from 2024-03-05T22:00{zone} to yesterday")
+    assert both[0][0] == start
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from pam_retriever.timewords import dates
 from pam_retriever.timewords.feasts import HOLIDAYS
@@ -151,9 +151,7 @@ def figures(match: Match) -> Atom | None:
         return None
     at, unit = read
     if at.tzinfo is not None:
-        # an aware time keeps its zone: the span is computed in that zone
-        start = at.replace(second=0, microsecond=0)
-        return match.fixed((start, start + (timedelta(minutes=1) if unit == "minute" else timedelta(hours=1))), unit)
+        at = at.astimezone(match.context.zone).replace(tzinfo=None)
     if unit in ("minute", "hour"):
         return match.fixed(unit_at(unit, at), unit)
     span, kind = timed(match, unit_at(unit, at), unit) if unit == "day" else (unit_at(unit, at), unit)

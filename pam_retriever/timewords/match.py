@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone, tzinfo
 from functools import cached_property
 
 from pam_retriever.timewords import dates
@@ -24,6 +24,7 @@ class Context:
     look: Callable[[], str] = str  # returns what ``looks_ahead`` finds; most sentences have no time that needs it
     past: bool = False  # whether it is a question about what was
     said: bool = False  # whether it is a text, not a question
+    zone: tzinfo = timezone.utc  # of the local time
 
     @cached_property
     def ahead(self) -> str:

@@ -88,7 +88,7 @@ def _read(text: str, now: datetime | None, language: str | None, whole: bool) ->
             look = partial(looks_ahead, text, sentence[0].start, sentence[-1].end, language, not whole)
             timed = whole and any(token.code == "C" for token in sentence)  # only a time of day asks for what was
             past = timed and pattern(PERFECT[language]).search(text) is not None
-            context = Context(local, language, look, past, not whole)
+            context = Context(local, language, look, past, not whole, zone)
             found = atoms(sentence, context)
             if found:
                 times = [_period(sentence, time, text, zone) for time in joined(sentence, found, context)]
@@ -147,7 +147,6 @@ def _period(tokens: list[Token], time: Time, text: str, zone: tzinfo) -> Period:
     while skipped < last - first and codes[skipped] in front and kind not in ("since", "before", "after", "until"):
         skipped += 1
     start, end = tokens[first + skipped].start, tokens[last].end
-    aware = span[0].tzinfo is not None
-    times = [at.astimezone(timezone.utc) if aware and at.tzinfo is not None else to_utc(at, zone) for at in span]
+    times = [to_utc(at, zone) for at in span]
     relative = _RELATIVE.match(codes[skipped:]) is not None
     return Period(times[0], times[1], text[start:end], (start, end), kind, relative)
