@@ -1,4 +1,4 @@
-"""Concatenated ranges without a loop, sums by pair, membership in sorted arrays, arrays that grow, and numbers."""
+"""Concatenated ranges and lists, sums by pair, membership in sorted arrays, arrays that grow, and numbers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,17 @@ from pam_retriever.types import Bools, Float32, Float64, Int64
 SPARE = 8  # a growing array reserves an eighth more room than it needs
 
 
-def concatenated(start: Int64, count: Int64) -> Int64:
+def concatenated(start: npt.NDArray[np.integer[Any]], count: npt.NDArray[np.integer[Any]]) -> Int64:
     """Returns the concatenation of the ranges ``start[i] : start[i] + count[i]``, as one array of positions."""
     positions: Int64 = np.arange(count.sum()) + (start - count.cumsum() + count).repeat(count)
     return positions
+
+
+def starts_of(lengths: npt.NDArray[Any]) -> Int64:
+    """Returns where each of consecutive lists of these lengths (n,) starts, and where the last one ends, (n + 1,)."""
+    starts = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    return starts
 
 
 def added_up(one: Int64, other: Int64, value: Float32 | Float64) -> tuple[Int64, Int64, Float32]:
@@ -45,25 +52,28 @@ def firsts(ordered: Int64) -> Bools:
 
 
 class GrowingArray:
-    """Numbers with appends in amortised constant time.
+    """An array with appends along its first axis, in amortised constant time.
 
     Args:
-        values: (n,) the first numbers; not copied.
+        values: (n, ...) the first entries; not copied.
     """
 
     def __init__(self, values: npt.NDArray[Any]) -> None:
         self._buffer, self._length = values, len(values)
 
+    def __len__(self) -> int:
+        return self._length
+
     @property
     def values(self) -> npt.NDArray[Any]:
-        """The numbers (n,), as a view."""
+        """The entries (n, ...), as a view."""
         return self._buffer[: self._length]
 
     def extend(self, more: npt.NDArray[Any]) -> None:
-        """Appends numbers."""
+        """Appends entries (m, ...)."""
         length = self._length + len(more)
         if length > len(self._buffer):
-            buffer = np.empty(length + length // SPARE + 16, self._buffer.dtype)
+            buffer = np.empty((length + length // SPARE + 16, *self._buffer.shape[1:]), self._buffer.dtype)
             buffer[: self._length] = self.values
             self._buffer = buffer
         self._buffer[self._length : length] = more

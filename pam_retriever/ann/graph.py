@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pam_retriever.arrays import starts_of
 from pam_retriever.types import Int64
 
 Int32 = npt.NDArray[np.int32]
@@ -63,7 +64,7 @@ def check_graph(index: Any, made: Any, rows: Int64) -> None:
     if index.storage.ntotal != count or len(graph.levels) != count or not all(np.array_equal(*two) for two in tables):
         raise ValueError("the graph is of another size")
     _check(graph, starts)
-    offsets = np.concatenate([[0], np.cumsum(starts[graph.levels])])
+    offsets = starts_of(starts[graph.levels])
     if not np.array_equal(faiss.vector_to_array(hnsw.offsets), offsets) or hnsw.max_level != graph.levels.max() - 1:
         raise ValueError("the neighbours of a place begin at another position")
 

@@ -19,7 +19,7 @@ class Chain:
     def join(self, joints: Sequence[tuple[int, int]], steps: int) -> None:
         """Adds the steps up to number ``steps``, and connects the two steps of each joint."""
         before, after = self._before, self._after
-        known = len(before.values)
+        known = len(before)
         before.extend(np.arange(known - 1, steps - 1))
         after.extend(np.arange(known + 1, steps + 1))
         if known and after.values[known - 1] < 0:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pam_retriever.arrays import concatenated
+from pam_retriever.arrays import concatenated, starts_of
 from pam_retriever.experience.link_weights import LinkWeights
 from pam_retriever.types import Float32, Int64
 
@@ -74,7 +74,7 @@ class Associations:
         """Returns the associations whose pair is in ``others``, too, with the weights that they have here."""
         memories = len(self.indptr) - 1
         mask = np.isin(self.anchors() * memories + self.indices, others.anchors() * memories + others.indices)
-        indptr = np.concatenate([[0], np.cumsum(mask)])[self.indptr]
+        indptr = starts_of(mask)[self.indptr]
         return Associations(
             indptr, self.indices[mask], self.weights[mask], self.co_occurrences[mask], self.salience[mask]
         )

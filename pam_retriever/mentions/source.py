@@ -16,7 +16,7 @@ from typing import Literal, Protocol, get_args
 
 import numpy as np
 
-from pam_retriever.arrays import among
+from pam_retriever.arrays import among, concatenated, starts_of
 from pam_retriever.mentions.finder import find
 from pam_retriever.mentions.folding import words
 from pam_retriever.mentions.links import are_phrases, phrase_number
@@ -314,15 +314,14 @@ def _found(question: Question, groups: Groups, seeds: Seeds | None = None) -> Gr
         return groups
     if seeds is not None:
         mask = mask | seeds.have(groups.rows)
-    return Groups(np.concatenate([np.zeros(1, np.int64), np.cumsum(mask)])[groups.starts], groups.rows[mask])
+    return Groups(starts_of(mask)[groups.starts], groups.rows[mask])
 
 
 def _spread(groups: Groups, which: Int64) -> tuple[Int64, Int64]:
     """For each i, returns all rows of group ``which[i]``, as pairs of i and a position in ``groups.rows``."""
     counts = groups.counts[which]
     left = np.repeat(np.arange(len(which)), counts)
-    before = np.repeat(np.cumsum(counts) - counts, counts)
-    return left, np.arange(len(left)) - before + np.repeat(groups.starts[:-1][which], counts)
+    return left, concatenated(groups.starts[:-1][which], counts)
 
 
 def _gather(several: list[Edges]) -> Mentioned:

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from pam_retriever.arrays import concatenated
 from pam_retriever.filters.conditions import Kind
 from pam_retriever.filters.stored import as_number, at_path, to_json
 from pam_retriever.types import Int64
@@ -200,9 +201,7 @@ class Lists(Generic[V]):
         if len(values) == 1:
             return self.between(int(values[0]), int(values[0]) + 1)
         starts = self._starts[values]
-        counts = self._starts[values + 1] - starts
-        before = np.cumsum(counts) - counts
-        positions: Int32 = self.positions[np.repeat(starts - before, counts) + np.arange(counts.sum())]
+        positions: Int32 = self.positions[concatenated(starts, self._starts[values + 1] - starts)]
         return positions
 
     def entries(self) -> tuple[list[Any], Int64]:

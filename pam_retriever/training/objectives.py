@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pam_retriever.arrays import concatenated
+from pam_retriever.arrays import concatenated, starts_of
 from pam_retriever.experience.cooccurrence import Associations, Experience, within
 from pam_retriever.model.losses import info_nce, multi_positive_info_nce
 from pam_retriever.model.predictor import Predictor
@@ -191,7 +191,7 @@ def _between(cues: Int64, memories: Int64, pairs: tuple[Int64, Int64, Int64], co
 
 def _any_within(steps: Bools, segments: Int64) -> Bools:
     """Returns whether any of the steps (S,) is true in each segment (n, 2)."""
-    before = np.concatenate([[0], np.cumsum(steps)])
+    before = starts_of(steps)
     found: Bools = before[segments[:, 1]] > before[segments[:, 0]]
     return found
 

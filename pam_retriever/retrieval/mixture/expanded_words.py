@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pam_retriever.retrieval.mixture.growing import Growing
+from pam_retriever.arrays import GrowingArray
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.shares import grown
@@ -60,7 +60,7 @@ class _RequestWords:
         self._log = log
         self._through = 0
         self._lengths = np.zeros(log.size)
-        self._share = Growing(np.empty(0, np.float32))  # weight of the words of each request
+        self._share = GrowingArray(np.empty(0, np.float32))  # weight of the words of each request
 
     @property
     def version(self) -> tuple[int, int]:
@@ -79,13 +79,13 @@ class _RequestWords:
             position, rows = self._log.served_by(new)
             used = np.maximum(np.bincount(position, minlength=len(new)), 1)
             self._share.extend((1 / np.sqrt(used)).astype(np.float32))
-            np.add.at(self._lengths, rows, (self._log.word_counts[new] * self._share.view[new])[position])
+            np.add.at(self._lengths, rows, (self._log.word_counts[new] * self._share.values[new])[position])
             self._through = len(self._log)
 
     def counts(self, word: str) -> tuple[Int64, Float32]:
         self._follow()
         requests = self._log.holding(word)
         position, rows = self._log.served_by(requests)
-        counts = np.bincount(rows, self._share.view[requests][position], self._log.size)
+        counts = np.bincount(rows, self._share.values[requests][position], self._log.size)
         found = np.flatnonzero(counts)
         return found, counts[found].astype(np.float32)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pam_retriever.arrays import starts_of
 from pam_retriever.evaluation import Validation, Worth
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.calibration import Calibration, expected_calibration_error, reliability
@@ -264,10 +265,8 @@ def sample(choices: Choices, weights: Float64, seed: int = 0) -> Choices:
     stands_for = rest / np.maximum(np.bincount(question, drawn, len(choices.starts)), 1)
     offset = choices.offset + np.where(drawn, np.log(np.maximum(stands_for, 1))[question], 0).astype(np.float32)
     chosen = used | hard | drawn
-    starts = np.concatenate([[0], np.cumsum(np.bincount(question[chosen], minlength=len(choices.starts)))[:-1]])
-    return Choices(
-        choices.features[chosen], starts.astype(np.int64), choices.target[chosen], choices.weight, offset[chosen]
-    )
+    starts = starts_of(np.bincount(question[chosen], minlength=len(choices.starts)))[:-1]
+    return Choices(choices.features[chosen], starts, choices.target[chosen], choices.weight, offset[chosen])
 
 
 def _events(held_out: HeldOutQuestions, scores: Float32, questions: Int64) -> tuple[Float32, Int64, np.ndarray]:

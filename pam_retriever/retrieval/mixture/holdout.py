@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from pam_retriever.arrays import starts_of
 from pam_retriever.experience.feedback import MOST_OF_ONE
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.mixture.mixture import KINDS, Evidence, kinds
@@ -314,5 +315,4 @@ def _none(questions: HeldOutQuestions) -> Bools:
 
 def _starts(question: Int64, n: int) -> Int64:
     """Returns the first pair (n,) of each question, from the question (P,) of each pair."""
-    ends = np.cumsum(np.bincount(question, minlength=n))
-    return np.concatenate([[0], ends[:-1]]).astype(np.int64)
+    return starts_of(np.bincount(question, minlength=n))[:-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pam_retriever.retrieval.mixture.growing import Growing
+from pam_retriever.arrays import GrowingArray
 from pam_retriever.types import Float32
 
 FROM = 1_500_000  # numbers of all vectors: fewer are compared in less time than their projections
@@ -22,7 +22,7 @@ class NarrowVectors:
     def __init__(self) -> None:
         self._on = 0  # the number of vectors that determined the directions
         self._directions: Float32 = np.empty((0, WIDTH), np.float32)
-        self._projections = Growing(np.empty((0, WIDTH), np.float32))
+        self._projections = GrowingArray(np.empty((0, WIDTH), np.float32))
 
     def products(self, queries: Float32, vectors: Float32) -> Float32 | None:
         """Returns the approximate inner products (Q, n) of queries and vectors; None if they are few or narrow.
@@ -34,7 +34,7 @@ class NarrowVectors:
         if vectors.size < FROM or vectors.shape[1] < 2 * WIDTH:
             return None
         self._follow(vectors)
-        products: Float32 = (queries @ self._directions) @ self._projections.view.T
+        products: Float32 = (queries @ self._directions) @ self._projections.values.T
         return products
 
     def _follow(self, vectors: Float32) -> None:
@@ -42,7 +42,7 @@ class NarrowVectors:
         on = 1 << (len(vectors).bit_length() - 1)
         if on != self._on:
             self._on, self._directions = on, _main_directions(vectors[: on : max(1, on // SAMPLE)])
-            self._projections = Growing(np.empty((0, WIDTH), np.float32))
+            self._projections = GrowingArray(np.empty((0, WIDTH), np.float32))
         self._projections.extend(vectors[len(self._projections) :] @ self._directions)
 
 

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from pam_retriever.ann.selection import Rows
+from pam_retriever.arrays import starts_of
 from pam_retriever.types import Bools, Direction, Float32, Int64
 
 WordList = Sequence[str]
@@ -83,7 +84,7 @@ class Pools:
         """Returns chosen memories for each cue; sorts lists and removes duplicates. No list may be empty."""
         distinct = [rows if (rows[1:] > rows[:-1]).all() else np.unique(rows) for rows in candidates]
         lengths = np.array([len(rows) for rows in distinct])
-        starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
+        starts = starts_of(lengths)[:-1]
         return cls(np.repeat(np.arange(len(distinct)), lengths), np.concatenate(distinct), starts, size)
 
     def __len__(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pam_retriever.retrieval.mixture.growing import Growing
+from pam_retriever.arrays import GrowingArray
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.shares import grown
@@ -28,11 +28,12 @@ class Profile:
         self._log = log
         self._through = 0
         self._position = np.full(log.size, -1)  # position of each memory among the used ones
-        self._used = Growing(np.empty(0, np.int64))
-        self._sums = Growing(np.empty((0, log.vectors.shape[1]), np.float32))
-        self._units = Growing(np.empty((0, log.vectors.shape[1]), np.float32))
-        self._lengths = Growing(np.empty(0, np.float32))  # of the sums of requests
-        self._user, self._by = Growing(np.empty(0, np.int64)), Growing(np.empty(0, np.int64))  # one entry per use
+        self._used = GrowingArray(np.empty(0, np.int64))
+        self._sums = GrowingArray(np.empty((0, log.vectors.shape[1]), np.float32))
+        self._units = GrowingArray(np.empty((0, log.vectors.shape[1]), np.float32))
+        self._lengths = GrowingArray(np.empty(0, np.float32))  # of the sums of requests
+        self._user = GrowingArray(np.empty(0, np.int64))  # for each use: position of its memory in ``_used``,
+        self._by = GrowingArray(np.empty(0, np.int64))  # and its request
         self._last: tuple[Cues, int, Float32] | None = None
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
@@ -43,7 +44,7 @@ class Profile:
         if self._follows_likeness(cues):  # which is approximate for many requests
             found = np.zeros(len(pools), np.float32)
             there = position >= 0
-            found[there] = self._units.view[position[there]] @ cues.vectors[0]
+            found[there] = self._units.values[position[there]] @ cues.vectors[0]
         else:
             found = np.where(position < 0, np.float32(0), near[pools.cue, position])
         return (found * pools.visible)[:, None]
@@ -63,13 +64,13 @@ class Profile:
 
     def _follows_likeness(self, cues: Cues) -> bool:
         """Whether the cosine of a mean follows from those of its members, which are fewer numbers than the mean has."""
-        return len(cues) == 1 and self.USES * len(self._user) < self._units.view.size
+        return len(cues) == 1 and self.USES * len(self._user) < self._units.values.size
 
     def _from_likeness(self, cues: Cues) -> Float32:
         """Returns the row (1, U) of one question."""
-        likeness = self._log.likeness(cues)[0][0][self._by.view] * self._log.uses.weights
-        sums = np.bincount(self._user.view, likeness, len(self._used))
-        near: Float32 = (sums / self._lengths.view).astype(np.float32)
+        likeness = self._log.likeness(cues)[0][0][self._by.values] * self._log.uses.weights
+        sums = np.bincount(self._user.values, likeness, len(self._used))
+        near: Float32 = (sums / self._lengths.values).astype(np.float32)
         return near[None]
 
     def _means(self) -> tuple[Int64, Float32]:
@@ -88,10 +89,10 @@ class Profile:
             at = self._position[rows]
             self._user.extend(at)
             self._by.extend(new[position])
-            np.add.at(self._sums.view, at, self._log.vectors[new][position] * weights[:, None])
+            np.add.at(self._sums.values, at, self._log.vectors[new][position] * weights[:, None])
             changed = np.unique(at)
-            sums = self._sums.view[changed]
-            self._lengths.view[changed] = np.maximum(np.linalg.norm(sums, axis=1), 1e-9)
-            self._units.view[changed] = sums / self._lengths.view[changed, None]
+            sums = self._sums.values[changed]
+            self._lengths.values[changed] = np.maximum(np.linalg.norm(sums, axis=1), 1e-9)
+            self._units.values[changed] = sums / self._lengths.values[changed, None]
             self._through = len(self._log)
-        return self._used.view, self._units.view
+        return self._used.values, self._units.values

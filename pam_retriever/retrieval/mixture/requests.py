@@ -9,9 +9,8 @@ import numpy as np
 
 from pam_retriever.ann.scan import FEW as FEW_QUERIES
 from pam_retriever.ann.scan import few_products
-from pam_retriever.arrays import concatenated, firsts
+from pam_retriever.arrays import GrowingArray, concatenated, firsts, starts_of
 from pam_retriever.experience.feedback import MOST_OF_ONE
-from pam_retriever.retrieval.mixture.growing import Growing
 from pam_retriever.retrieval.mixture.narrow import NarrowVectors
 from pam_retriever.retrieval.mixture.pools import Cues, WordList
 from pam_retriever.retrieval.mixture.sources import largest
@@ -39,7 +38,7 @@ class Uses:
     @classmethod
     def of(cls, lists: Sequence[Sequence[int]], weights: Sequence[Sequence[float]] | None = None) -> Uses:
         """Builds it from one list per request."""
-        starts = np.concatenate([[0], np.cumsum([len(part) for part in lists])]).astype(np.int64)
+        starts = starts_of(np.array([len(part) for part in lists], np.int64))
         rows = np.array([row for part in lists for row in part], np.int64)
         flat = np.ones(len(rows)) if weights is None else [value for part in weights for value in part]
         return cls(starts, rows, np.asarray(flat, np.float32))
@@ -57,22 +56,19 @@ class Uses:
         """Returns for each of ``n`` members the lists that hold it, in order."""
         lists = np.repeat(np.arange(len(self)), np.diff(self.starts))
         order = np.argsort(self.rows, kind="stable")
-        starts = np.concatenate([[0], np.cumsum(np.bincount(self.rows, minlength=n))]).astype(np.int64)
-        return Uses(starts, lists[order], self.weights[order])
+        return Uses(starts_of(np.bincount(self.rows, minlength=n)), lists[order], self.weights[order])
 
     def helpful(self) -> Uses:
         """Returns the lists without the members of negative weight."""
         chosen = self.weights > 0
         if chosen.all():
             return self
-        starts = np.concatenate([[0], np.cumsum(chosen)]).astype(np.int64)[self.starts]
-        return Uses(starts, self.rows[chosen], self.weights[chosen])
+        return Uses(starts_of(chosen)[self.starts], self.rows[chosen], self.weights[chosen])
 
     def take(self, lists: Int64) -> Uses:
         """Returns the chosen lists."""
         _, rows, weights = self.expand(lists)
-        starts = np.concatenate([[0], np.cumsum(np.diff(self.starts)[lists])]).astype(np.int64)
-        return Uses(starts, rows, weights)
+        return Uses(starts_of(np.diff(self.starts)[lists]), rows, weights)
 
 
 class RequestLog:
@@ -100,14 +96,14 @@ class RequestLog:
         most: float = MOST_OF_ONE,
     ) -> None:
         self.size, self._most = size, most
-        self._vectors, self._narrow = Growing(np.empty((0, vectors.shape[1]), np.float32)), NarrowVectors()
-        self._starts, self._rows = Growing(np.zeros(1, np.int64)), Growing(np.empty(0, np.int64))
-        self._weights, self._counted = Growing(np.empty(0, np.float32)), Growing(np.empty(0, np.float32))
+        self._vectors, self._narrow = GrowingArray(np.empty((0, vectors.shape[1]), np.float32)), NarrowVectors()
+        self._starts, self._rows = GrowingArray(np.zeros(1, np.int64)), GrowingArray(np.empty(0, np.int64))
+        self._weights, self._counted = GrowingArray(np.empty(0, np.float32)), GrowingArray(np.empty(0, np.float32))
         self._of_writer: dict[tuple[Hashable, int], float] = {}
         self._numbers: dict[str, int] = {}
-        self._frequency = Growing(np.empty(0, np.int64))  # requests per word
-        self._words, self._holder = Growing(np.empty(0, np.int64)), Growing(np.empty(0, np.int64))
-        self._word_starts = Growing(np.zeros(1, np.int64))
+        self._frequency = GrowingArray(np.empty(0, np.int64))  # requests per word
+        self._words, self._holder = GrowingArray(np.empty(0, np.int64)), GrowingArray(np.empty(0, np.int64))
+        self._word_starts = GrowingArray(np.zeros(1, np.int64))
         self._late: dict[int, list[int]] = {}  # word -> requests that are not in the inverted lists yet
         self._weighed: tuple[int, Float32, Float32] | None = None
         self._last: tuple[Cues, int, Float32, Float32] | None = None
@@ -120,23 +116,23 @@ class RequestLog:
     @property
     def vectors(self) -> Float32:
         """The vectors (n, dim)."""
-        return self._vectors.view
+        return self._vectors.values
 
     @property
     def word_counts(self) -> Int64:
         """The number (n,) of distinct words of each request."""
-        counts: Int64 = np.diff(self._word_starts.view)
+        counts: Int64 = np.diff(self._word_starts.values)
         return counts
 
     @property
     def uses(self) -> Uses:
         """The memories that each request used."""
-        return Uses(self._starts.view, self._rows.view, self._weights.view)
+        return Uses(self._starts.values, self._rows.values, self._weights.values)
 
     @property
     def popular(self) -> Uses:
         """The uses that count for popularity. The sum for one writer and one memory is bounded."""
-        return Uses(self._starts.view, self._rows.view, self._counted.view)
+        return Uses(self._starts.values, self._rows.values, self._counted.values)
 
     @property
     def novelty(self) -> float:
@@ -145,7 +141,7 @@ class RequestLog:
         It is the share of memories that were used once among all uses (Good 1953). One use is added to these, so that a
         single request counts half. Without any use it is 1.
         """
-        times = np.bincount(self._rows.view[self._weights.view > 0], minlength=1)
+        times = np.bincount(self._rows.values[self._weights.values > 0], minlength=1)
         return float((times == 1).sum() / (times.sum() + 1)) if times.any() else 1.0
 
     @property
@@ -196,7 +192,7 @@ class RequestLog:
         numbered = [self._number(part) for part in words]
         self._frequency.extend(np.zeros(len(self._numbers) - len(self._frequency), np.int64))
         flat = np.concatenate([*numbered, np.empty(0, np.int64)])
-        np.add.at(self._frequency.view, flat, 1)
+        np.add.at(self._frequency.values, flat, 1)
         lengths = [len(part) for part in numbered]
         self._word_starts.extend(len(self._words) + np.cumsum(np.array(lengths, np.int64)))
         self._holder.extend(np.repeat(first + np.arange(len(numbered)), lengths))
@@ -275,9 +271,9 @@ class RequestLog:
         """Returns dense and lexical similarity (T, T) among chosen requests."""
         vectors = self.vectors[requests]
         idf, norms = self._word_weights()
-        start = self._word_starts.view[requests]
-        count = self._word_starts.view[requests + 1] - start
-        at, numbers = np.repeat(np.arange(len(requests)), count), self._words.view[concatenated(start, count)]
+        start = self._word_starts.values[requests]
+        count = self._word_starts.values[requests + 1] - start
+        at, numbers = np.repeat(np.arange(len(requests)), count), self._words.values[concatenated(start, count)]
         order = np.argsort(numbers)
         at, numbers = at[order], numbers[order]
         first = np.append(firsts(numbers), True)
@@ -304,18 +300,17 @@ class RequestLog:
 
     def _list_by_word(self) -> None:
         """Builds the inverted lists again."""
-        words = self._words.view
-        self._by_word = self._holder.view[np.argsort(words, kind="stable")]
-        counts = np.bincount(words, minlength=len(self._numbers))
-        self._by_word_starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        words = self._words.values
+        self._by_word = self._holder.values[np.argsort(words, kind="stable")]
+        self._by_word_starts = starts_of(np.bincount(words, minlength=len(self._numbers)))
         self._late, self._listed = {}, len(self)
 
     def _word_weights(self) -> tuple[Float32, Float32]:
         """Returns the idf of each word, and the norm (n,) of each request; both change with every request."""
         weighed = self._weighed
         if weighed is None or weighed[0] != len(self):
-            idf = np.log((len(self) + 1) / (self._frequency.view + 0.5)).astype(np.float32)
-            squares = np.bincount(self._holder.view, (idf**2)[self._words.view], len(self))
+            idf = np.log((len(self) + 1) / (self._frequency.values + 0.5)).astype(np.float32)
+            squares = np.bincount(self._holder.values, (idf**2)[self._words.values], len(self))
             norms = np.maximum(np.sqrt(squares), 1e-6).astype(np.float32)
             self._weighed = weighed = len(self), idf, norms
         return weighed[1:]
