@@ -151,9 +151,9 @@ class SharedFolder:
         finally:
             self._writing.release()
 
-    def wrote(self, steps: int) -> None:
-        """Counts new experience, and starts a fit in the background if there is enough."""
-        self._new += steps
+    def wrote(self) -> None:
+        """Counts a new step or request, and starts a fit in the background if there are enough."""
+        self._new += 1
         running = self._fitting is not None and self._fitting.is_alive()
         if self._fit_after is None or self._new < self._fit_after or running:
             return

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import wraps
-from typing import Annotated, Any, Literal, ParamSpec, TypeVar, cast
+from typing import Any, Literal, ParamSpec, TypeVar, cast
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -18,50 +18,13 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import Resource, ToolAnnotations
-from pydantic import Field
 
 from pam_retriever.__about__ import __version__
-from pam_retriever.apps.mcp.answers import (
-    NOTICE,
-    Forgotten,
-    MemoryDetails,
-    Recalled,
-    RelatedFiles,
-    Sessions,
-    Status,
-    StoredMemory,
-    shortened,
-)
+from pam_retriever.apps.mcp.answers import NOTICE, shortened
 from pam_retriever.apps.mcp.folder import SharedFolder
 from pam_retriever.apps.mcp.tools import Tools
 from pam_retriever.errors import IndexFormatError, PAMError, UnknownId
 from pam_retriever.explore.loopback import HOST
-from pam_retriever.types import Direction
-
-LONGEST_TEXT, LONGEST_NAME, MOST_IDS = 100_000, 1_000, 1_000
-
-Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT, pattern=r"\S")]
-Question = Annotated[str, Field(min_length=1, max_length=10_000, pattern=r"\S", description="What you want to know.")]
-Id = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
-Count = Annotated[int, Field(strict=True, ge=1, le=100, description="Largest number of results.")]
-Way = Annotated[
-    Direction | None, Field(description="Only steps after the memory, or before it, in any session; null for both.")
-]
-When = Annotated[
-    str | None, Field(max_length=200, description='Only memories of this time, such as "last week" or "July 2023".')
-]
-Offset = Annotated[int, Field(strict=True, ge=0)]
-Ids = Annotated[list[Id], Field(max_length=MOST_IDS)]
-SessionName = Annotated[
-    str, Field(max_length=LONGEST_NAME, description="Name of the session. If empty, the session of this connection.")
-]
-Filter = Annotated[
-    dict[str, Any],
-    Field(
-        description="Limits memories by their metadata, such as {'session': 'x'} or {'year': {'$gte': 2020}}. "
-        "Operators: $eq $ne $gt $gte $lt $lte $in $nin $exists $contains $and $or $not."
-    ),
-]
 
 INSTRUCTIONS = f"""A long-term memory. It finds what looks like a question, what happened with that, and what served
 questions like it.
@@ -154,14 +117,18 @@ class MemoryServer(MCPServer[Any]):
 
 def _tools(memories: Tools, folder: SharedFolder, code: bool) -> list[Tool]:
     """Returns the tools of this server."""
-    offered = _Offered(memories)
-    asking: list[Callable[..., object]] = [offered.recall, offered.what_happened_with, offered.sessions, offered.status]
-    writing: list[Callable[..., object]] = [offered.remember, offered.feedback]
+    asking: list[Callable[..., object]] = [
+        memories.recall,
+        memories.what_happened_with,
+        memories.sessions,
+        memories.status,
+    ]
+    writing: list[Callable[..., object]] = [memories.remember, memories.feedback]
     return [
         *(_tool(function, folder, "ask") for function in asking),
-        *([_tool(offered.related_files, folder, "ask")] if code else []),
+        *([_tool(memories.related_files, folder, "ask")] if code else []),
         *(_tool(function, folder, "add") for function in ([] if folder.read_only else writing)),
-        *([] if folder.read_only else [_tool(offered.forget, folder, "delete")]),
+        *([] if folder.read_only else [_tool(memories.forget, folder, "delete")]),
     ]
 
 
@@ -195,44 +162,3 @@ def _with_tool_errors(function: Callable[P, R], folder: SharedFolder) -> Callabl
             raise ToolError(str(error)) from error
 
     return cast("Callable[P, R]", run)
-
-
-class _Offered:
-    """The tools with the limits and descriptions of their arguments."""
-
-    def __init__(self, memories: Tools) -> None:
-        self._memories = memories
-
-    def remember(self, text: Text, session: SessionName = "", metadata: Filter | None = None) -> StoredMemory:
-        return self._memories.remember(text, session, metadata)
-
-    def recall(self, question: Question, k: Count = 10, filter: Filter | None = None, when: When = None) -> Recalled:
-        return self._memories.recall(question, k, filter, when)
-
-    def what_happened_with(self, id: Id, k: Count = 10, direction: Way = None) -> MemoryDetails:
-        return self._memories.what_happened_with(id, k, direction)
-
-    def feedback(
-        self,
-        question: Question,
-        used: Annotated[list[Id], Field(min_length=1, max_length=MOST_IDS)],
-        unused: Ids = [],  # noqa: B006
-    ) -> StoredMemory:
-        return self._memories.feedback(question, used, unused)
-
-    def sessions(self, limit: Count = 20, offset: Offset = 0) -> Sessions:
-        return self._memories.sessions(limit, offset)
-
-    def forget(self, ids: Ids = [], filter: Filter | None = None, confirm: Offset | None = None) -> Forgotten:  # noqa: B006
-        return self._memories.forget(ids, filter, confirm)
-
-    def status(self) -> Status:
-        return self._memories.status()
-
-    def related_files(
-        self,
-        paths: Annotated[list[Id], Field(max_length=100, description="Changed files, from the root.")] = [],  # noqa: B006
-        question: Annotated[str, Field(max_length=10_000, description="The change that you want to make.")] = "",
-        k: Count = 10,
-    ) -> RelatedFiles:
-        return self._memories.related_files(paths, question, k)

@@ -1,4 +1,4 @@
-"""The tools, without the protocol."""
+"""The tools, without the protocol. The types of their arguments become the schema that a model sees."""
 
 from __future__ import annotations
 
@@ -26,10 +26,25 @@ from pam_retriever.apps.mcp.answers import (
     session_of,
     shortened,
 )
+from pam_retriever.apps.mcp.arguments import (
+    ChangeInWords,
+    Count,
+    Filter,
+    Id,
+    Ids,
+    Offset,
+    Paths,
+    Question,
+    SessionName,
+    Text,
+    UsedIds,
+    Way,
+    When,
+)
 from pam_retriever.apps.mcp.folder import SharedFolder
 from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.index import PredictiveAssociativeIndex
-from pam_retriever.types import Direction, Record
+from pam_retriever.types import Record
 
 EXAMPLES = 5  # memories in an answer of ``forget``
 AROUND = 5  # steps of a session before and after a memory
@@ -49,7 +64,7 @@ class Tools:
     def __init__(self, folder: SharedFolder, session: str) -> None:
         self._folder, self._session = folder, session
 
-    def remember(self, text: str, session: str = "", metadata: Mapping[str, object] | None = None) -> StoredMemory:
+    def remember(self, text: Text, session: SessionName = "", metadata: Filter | None = None) -> StoredMemory:
         """Stores a memory as the next step of a session."""
         name = session or self._session
         given = dict(metadata or {})
@@ -69,19 +84,17 @@ class Tools:
                 # the clock of the last writer was ahead
                 then = datetime.fromtimestamp(last, timezone.utc)
                 id = index.append(name, text=text, metadata=given, timestamp=then)
-        self._folder.wrote(1)
+        self._folder.wrote()
         return StoredMemory(id, name)
 
-    def recall(
-        self, question: str, k: int = 10, filter: Mapping[str, object] | None = None, when: str | None = None
-    ) -> Recalled:
+    def recall(self, question: Question, k: Count = 10, filter: Filter | None = None, when: When = None) -> Recalled:
         """Returns memories that answer a question."""
         index = self._folder.reader()
         hits = index.recall(text=question, k=k, where=_memories(index, filter), when=when, explain=True)
         served = _served(index, {hit.id for hit in hits})
         return Recalled(NOTICE, tuple(memory(hit, hit.score, [*served.get(hit.id, ()), *reasons(hit)]) for hit in hits))
 
-    def what_happened_with(self, id: str, k: int = 10, direction: Direction | None = None) -> MemoryDetails:
+    def what_happened_with(self, id: Id, k: Count = 10, direction: Way = None) -> MemoryDetails:
         """Returns the steps around a memory, and its associates, in one direction or both."""
         index = self._folder.reader()
         _check_known(index, [id])
@@ -106,16 +119,16 @@ class Tools:
                 return tuple(found[id] for id in before if id in found), tuple(found[id] for id in after if id in found)
         return (), ()
 
-    def feedback(self, question: str, used: Sequence[str], unused: Sequence[str] = ()) -> StoredMemory:
+    def feedback(self, question: Question, used: UsedIds, unused: Ids = []) -> StoredMemory:  # noqa: B006
         """Stores the memories that served a question."""
         self._folder.model.encode_query([question])
         with self._folder.writing() as index:
             _check_known(index, [*used, *unused])
-            id = index.feedback(question, list(used), unused=list(unused), timestamp=datetime.now(timezone.utc))
-        self._folder.wrote(1)
+            id = index.feedback(question, used, unused=unused, timestamp=datetime.now(timezone.utc))
+        self._folder.wrote()
         return StoredMemory(id, None)
 
-    def sessions(self, limit: int = 20, offset: int = 0) -> Sessions:
+    def sessions(self, limit: Count = 20, offset: Offset = 0) -> Sessions:
         """Returns sessions, the newest first."""
         index = self._folder.reader()
         total = index.overview().trajectories
@@ -130,9 +143,7 @@ class Tools:
         ]
         return Sessions(NOTICE, total, tuple(found))
 
-    def forget(
-        self, ids: Sequence[str] = (), filter: Mapping[str, object] | None = None, confirm: int | None = None
-    ) -> Forgotten:
+    def forget(self, ids: Ids = [], filter: Filter | None = None, confirm: Offset | None = None) -> Forgotten:  # noqa: B006
         """Returns how many memories would be deleted; with that number as ``confirm``, deletes them."""
         if bool(ids) == (filter is not None):
             raise InvalidInput(
@@ -169,7 +180,7 @@ class Tools:
             state_of(index) is not None,
         )
 
-    def related_files(self, paths: Sequence[str] = (), question: str = "", k: int = 10) -> RelatedFiles:
+    def related_files(self, paths: Paths = [], question: ChangeInWords = "", k: Count = 10) -> RelatedFiles:  # noqa: B006
         """Returns files that a change needs, by its description or by changed files."""
         if bool(paths) == bool(question):
             raise InvalidInput("Got neither paths nor a question, or both.", "one of them", "Ask twice.")
