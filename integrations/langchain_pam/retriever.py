@@ -36,9 +36,7 @@ OF_A_CALL = (
     "feedback_where",
     "direction",
 )
-KNOWN = (
-    "k, mode, hops, filter or where, channels, min_score, faithful, decay, now, when, feedback_where, direction, tenant"
-)
+KNOWN = ", ".join((*OF_A_CALL, "tenant")).replace("filter, where", "filter or where")
 
 
 class PAMRetriever(KnownFields, BaseRetriever):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from llama_index.core import Settings, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -18,10 +18,13 @@ from llama_index_pam.feedback import FeedbackOptions, Found
 from llama_index_pam.querying import RecallOptions, with_words
 from llama_index_pam.vector_store import PAMVectorStore
 from pam_retriever import Channels, InvalidInput
+from pam_retriever.adapters.recalling import RecallArguments
 from pam_retriever.model.keys import MODES, Mode
 from pam_retriever.retrieval.query import check_direction
 from pam_retriever.retrieval.timeline import Interval
 from pam_retriever.types import Direction, Time
+
+OF_A_RECALL = tuple(name for name in RecallArguments.__annotations__ if name != "cue_where")  # attributes below
 
 
 class PAMRetriever(BaseRetriever):
@@ -142,18 +145,7 @@ class PAMRetriever(BaseRetriever):
         return self._embed_model or Settings.embed_model
 
     def _options(self, text: str) -> RecallOptions:
-        options: RecallOptions = {
-            "mode": self.mode,
-            "hops": self.hops,
-            "channels": self.channels,
-            "min_score": self.min_score,
-            "faithful": self.faithful,
-            "decay": self.decay,
-            "now": self.now,
-            "when": self.when,
-            "feedback_where": self.feedback_where,
-            "direction": self.direction,
-        }
+        options = cast("RecallOptions", {name: getattr(self, name) for name in OF_A_RECALL})
         return with_words(None if text.strip() else self._store.client, text, options)
 
 

@@ -94,15 +94,13 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
         super().__init__(stores_text=True)
         self.path, self.backend, self.link_nodes = None if path is None else str(path), backend, link_nodes
         self.time_key = read_time_key(time_key)
-        self._tenant, self._lazy = (
-            tenant,
-            LazyIndex(
-                index,
-                path,
-                read_only,
-                lambda dim: PredictiveAssociativeIndex(dim, backend),
-                lambda path, read_only: PredictiveAssociativeIndex.open(path, read_only=read_only),
-            ),
+        self._tenant = tenant
+        self._lazy = LazyIndex(
+            index,
+            path,
+            read_only,
+            lambda dim: PredictiveAssociativeIndex(dim, backend),
+            lambda path, read_only: PredictiveAssociativeIndex.open(path, read_only=read_only),
         )
         self._owned = tenant is None or index is None
 
