@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime
 from typing import Any, cast
 
 import numpy as np
@@ -22,6 +24,8 @@ from pam_retriever.limits import (
     MIN_LENGTH,
 )
 from pam_retriever.types import Float32
+
+_ISO_8601 = re.compile(r"\d{4}(?:-\d\d-\d\d|\d{4}|-?W\d\d(?:-?\d)?)(?P<time>\D.*)?", re.DOTALL)
 
 
 def check_id(id: Any, where: str) -> str:
@@ -301,6 +305,25 @@ def check_whole(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
         raise InvalidInput(f"Got {name}={value!r}.", "a whole number of at least 0", "Leave it out for the default.")
     return min(int(value), sys.maxsize)
+
+
+def read_date(value: object) -> date | None:
+    """Returns a date or datetime, also one in ISO 8601; None for other values.
+
+    Python alone reads the first digits of other texts as a date: seconds since 1970, "1779062400", as the year 1779.
+    """
+    if isinstance(value, date):  # a datetime is a date, too
+        return value
+    form = _ISO_8601.fullmatch(value) if isinstance(value, str) else None
+    if form is None:
+        return None
+    text = form.string
+    try:
+        if form["time"] is None:
+            return date.fromisoformat(text)
+        return datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text)
+    except ValueError:
+        return None
 
 
 def check_positive(name: str, value: Any) -> float:

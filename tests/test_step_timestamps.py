@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import date, datetime, timedelta, timezone
 
+import numpy as np
 import pytest
 
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex, Trajectory
-from pam_retriever.experience.dates import read_timestamp
+from pam_retriever.experience.dates import read_timestamp, times_of
 
 
 def test_a_datetime_counts_in_seconds_and_as_utc_without_an_offset():
@@ -22,6 +23,22 @@ def test_a_datetime_counts_in_seconds_and_as_utc_without_an_offset():
 def test_other_times_are_refused(bad):
     with pytest.raises(InvalidInput, match="timestamp"):
         read_timestamp(bad)
+
+
+def test_a_number_in_words_is_no_date():
+    """Python reads the first eight digits of such a text as a date: seconds since 1970 became the year 1779."""
+    values = ["1779062400", "1779062400123", "2122031652212.4", "937405126081222400", "2026-05", "10:00"]
+    assert times_of([{"date": value} for value in values], ["date"]) is None
+    days = ["20260518", "2026-05-18", "2026-05-18T00:00:00Z", "2026-05-18 00:00:00"]
+    assert {read_timestamp(time) for time in times_of([{"date": day} for day in days], ["date"])} == {1779062400.0}
+    assert type(times_of([{"date": "20260518"}], ["date"])[0]) is date
+
+
+def test_a_refused_time_of_numpy_or_pandas_says_what_to_pass():
+    value = np.datetime64("2026-05-18T10:00", "ns")
+    with pytest.raises(InvalidInput, match=r"astype\('datetime64\[us\]'\)\.item\(\)"):
+        read_timestamp(value)
+    assert read_timestamp(value.astype("datetime64[us]").item()) == 1779098400.0
 
 
 def test_trajectories_take_datetimes():

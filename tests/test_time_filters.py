@@ -25,6 +25,13 @@ IDS = list("abcde")
 VECTORS = np.eye(5, dtype=np.float32)
 
 
+class NoTime(datetime):
+    """As NaT of pandas: a datetime without a time."""
+
+    def timestamp(self):
+        raise ValueError("no time")
+
+
 @pytest.fixture(scope="module", params=["memory", *ENGINES])
 def dated(request) -> PredictiveAssociativeIndex:
     backend = {} if request.param == "memory" else {"backend": fresh_engine(request.param)}
@@ -55,6 +62,8 @@ def found(index, where) -> str:
         ({"$lte": datetime(2023, 7, 2, 18, 29, 59)}, "abc"),  # the same moment in UTC
         ({"$gt": date(2023, 7, 3), "$lt": date(2023, 7, 1)}, ""),
         (date(2023, 7, 2), "bc"),
+        ("20230702", "bc"),  # a day, as "2023-07-02" is
+        ({"$gte": "2023-07-02T00:00:00Z"}, "bcd"),
         (datetime(2023, 7, 2), "b"),
         ({"$ne": date(2023, 7, 2)}, "ade"),
         ({"$in": [date(2023, 7, 1), date(2023, 7, 3)]}, "ad"),
@@ -124,6 +133,9 @@ def test_numbers_compare_as_in_python(times, tests):
         ({"$gte": None}, "None"),
         ({"$gte": float("nan")}, "nan"),
         ({"$gte": 10**400}, "10000"),
+        ({"$gte": "1779062400"}, "1779062400"),  # seconds since 1970 as text
+        (np.datetime64("2023-07-01"), r"np\.datetime64\('2023-07-01'\)|numpy\.datetime64"),
+        (NoTime(2023, 7, 1), "NoTime"),
         ({"$gte": 5}, "numbers to compare with times that are dates"),
         ({"$gte": 5, "$lt": date(2023, 7, 1)}, "numbers"),
         ({"$contains": "2023"}, "contains"),

@@ -9,10 +9,10 @@ from types import TracebackType
 import numpy as np
 
 from pam_retriever.errors import counted
-from pam_retriever.experience.dates import read_date
 from pam_retriever.experience.json_lines import Contents, EventLog, Events, Requests
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.types import Record
+from pam_retriever.validation import read_date
 
 
 class EventWriter:

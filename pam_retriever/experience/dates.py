@@ -6,25 +6,14 @@ from collections.abc import Sequence
 from datetime import date, datetime, timezone
 from typing import Any
 
+import numpy as np
+
 from pam_retriever.arrays import is_finite
 from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Metadata, Time
+from pam_retriever.validation import read_date
 
 USUAL_KEYS = ("timestamp", "date", "created_at", "last_modified")
-
-
-def read_date(value: object) -> date | None:
-    """Returns a date or datetime, also one in ISO 8601; None for other values."""
-    if isinstance(value, date):  # a datetime is a date, too
-        return value
-    if not isinstance(value, str):
-        return None
-    try:
-        if len(value) == len("2023-07-01"):
-            return date.fromisoformat(value)
-        return datetime.fromisoformat(value[:-1] + "+00:00" if value.endswith(("Z", "z")) else value)
-    except ValueError:
-        return None
 
 
 def read_timestamp(given: Any) -> float:
@@ -42,7 +31,9 @@ def read_timestamp(given: Any) -> float:
         return datetime(given.year, given.month, given.day, tzinfo=timezone.utc).timestamp()
     if not is_finite(given):
         fix = "Leave it out if it is not known."
-        if read_date(given) is not None:
+        if isinstance(given, np.datetime64):
+            fix = "Pass value.astype('datetime64[us]').item()."
+        elif read_date(given) is not None:
             fix = f"Pass datetime.fromisoformat({given!r})."
         raise InvalidInput(f"Got the timestamp {given!r}.", "a datetime, a date or a finite number", fix)
     return float(given)

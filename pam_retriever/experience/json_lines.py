@@ -17,11 +17,10 @@ from types import TracebackType
 from typing import IO, Any
 
 from pam_retriever.errors import InvalidInput
-from pam_retriever.experience.dates import read_date
 from pam_retriever.filters.metadata import check_metadatas
 from pam_retriever.limits import MAX_BATCH, MAX_DIM, MAX_LINE
 from pam_retriever.types import Float32
-from pam_retriever.validation import check_id, check_texts, check_vectors
+from pam_retriever.validation import check_id, check_texts, check_vectors, read_date
 
 BATCH = 1_000  # events that are read, embedded and stored together
 NAME_BYTES = 10  # length of the digest that is the id of an event without an id

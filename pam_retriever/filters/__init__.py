@@ -50,6 +50,7 @@ from pam_retriever.filters.conditions import (
 )
 from pam_retriever.filters.stored import UNSTORABLE, as_number, plain_value, to_json
 from pam_retriever.limits import MAX_FILTER_DEPTH, MAX_FILTER_TESTS
+from pam_retriever.validation import read_date
 
 COMPARISONS: dict[str, Symbol] = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 OPERATORS = ("$eq", *COMPARISONS, "$ne", "$in", "$nin", "$exists", "$contains")
@@ -174,18 +175,16 @@ class _Reader:
 
 def _span(time: Any) -> tuple[float, float, Literal["dates", "numbers"]]:
     """Returns the start of a time, the first instant after it, and its kind. A date is a whole day."""
-    if isinstance(time, str):
-        with suppress(ValueError):  # an invalid time is refused below
-            time = date.fromisoformat(time) if len(time) == len("2023-07-01") else datetime.fromisoformat(time)
-    if isinstance(time, datetime):
-        at = (time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)).timestamp()
-        return at, math.nextafter(at, math.inf), "dates"
-    if isinstance(time, date):
-        at = datetime(time.year, time.month, time.day, tzinfo=timezone.utc).timestamp()
+    named = read_date(time)
+    if isinstance(named, datetime):
+        with suppress(ValueError):  # NaT of pandas is a datetime; it is refused below
+            at = (named if named.tzinfo is not None else named.replace(tzinfo=timezone.utc)).timestamp()
+            return at, math.nextafter(at, math.inf), "dates"
+    elif named is not None:
+        at = datetime(named.year, named.month, named.day, tzinfo=timezone.utc).timestamp()
         return at, at + DAY, "dates"
-    if isinstance(time, np.generic):
-        time = plain_value(time)
-    number = as_number(time) if isinstance(time, int | float) and not isinstance(time, bool) else math.nan
+    plain = plain_value(time) if isinstance(time, np.number) else time
+    number = as_number(plain) if isinstance(plain, int | float) and not isinstance(plain, bool) else math.nan
     if not math.isfinite(number):
         raise InvalidInput(
             f"Got {time!r} to compare times with.",
