@@ -9,6 +9,7 @@ from engine_servers import ENGINES, fresh_engine
 from langchain_core.documents import Document
 from langchain_samples import DIM, TableEmbedder
 from llama_index_samples import make_node
+from pydantic import ValidationError
 
 from langchain_pam import PAMRetriever, PAMVectorStore
 from llama_index_pam import PAMVectorStore as NodeStore
@@ -41,6 +42,18 @@ def test_documents_have_the_time_that_their_metadata_say(key):
     for n, month in enumerate(MONTHS):
         assert ids(asked.invoke(f"what did we talk of in {month} 2023?")) == [str(n)]
     assert [record.metadata[key] for record in store.index.get(["2"])] == ["2023-07-03"]  # unchanged
+
+
+def test_a_retriever_refuses_a_number_as_the_time_and_keeps_other_forms():
+    """Pydantic would take 5 for the fifth second of 1970: then nothing was found."""
+    store = PAMVectorStore(TableEmbedder())
+    store.add_documents(documents("date"))
+    for wrong in (5, 5.0, True, b"July", (True, None)):
+        with pytest.raises(ValidationError, match="when"):
+            PAMRetriever(vectorstore=store, when=wrong)
+    for right in ("July 2023", date(2023, 7, 3), ("July 2023", None), ["2023-07-01", datetime(2023, 8, 1)]):
+        assert "2" in ids(PAMRetriever(vectorstore=store, when=right).invoke("topic"))
+    assert PAMRetriever(vectorstore=store, when=(1, 2.5)).when == (1, 2.5)  # where times are numbers
 
 
 async def test_documents_that_are_added_asynchronously_have_it_too():

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from pydantic import Field
+from pydantic import Field, Strict
 from typing_extensions import Unpack
 
 from langchain_pam.documents import one_filter
@@ -20,7 +20,9 @@ from pam_retriever.adapters.recalling import refuse
 from pam_retriever.model.keys import Channels, Mode
 from pam_retriever.types import Direction
 
-Moment = str | datetime | date
+# strict: pydantic would take a number for seconds since 1970
+Number = Annotated[float, Strict()]
+Moment = Annotated[str, Strict()] | Annotated[datetime, Strict()] | Annotated[date, Strict()]
 OF_A_CALL = (
     "k",
     "mode",
@@ -90,7 +92,7 @@ class PAMRetriever(KnownFields, BaseRetriever):
     faithful: bool = False
     decay: float | None = None
     now: float | datetime | date | None = None
-    when: Moment | tuple[Moment | float | None, Moment | float | None] | None = None
+    when: Moment | tuple[Moment | Number | None, Moment | Number | None] | None = None
     feedback_where: dict[str, Any] | None = None
     direction: Direction | None = None
     tenant: str | None = None
