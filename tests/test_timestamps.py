@@ -258,6 +258,27 @@ def test_memories_of_the_period_enter_the_pool_however_far_they_are():
     assert "far" not in index.recall(VECTORS[0], text=text, k=405, now=NOW, when="January 2023").ids
 
 
+def test_a_time_is_shown_in_the_zone_of_the_question_or_of_the_memory():
+    """In New York the day before 19 May is 18 May, not 04:00 of one day in UTC until 04:00 of the next."""
+    west, east = timezone(timedelta(hours=-4)), timezone(timedelta(hours=9))
+    index = PredictiveAssociativeIndex(dim=2)
+    index.add([[1, 0]], ["a"], ["We went sailing yesterday"], timestamps=[datetime(2026, 5, 18, 23, 30, tzinfo=west)])
+    asked = index.recall([1, 0], text="what was today?", now=datetime(2026, 5, 19, 22, tzinfo=east), explain=True)[0]
+    assert [str(time) for time in asked.times] == [
+        '"today" -> 2026-05-19, said on 2026-05-18',
+        '"yesterday" -> 2026-05-17, said on 2026-05-18',
+    ]
+    assert [time.start for time in asked.times] == [
+        datetime(2026, 5, 18, 15, tzinfo=UTC),
+        datetime(2026, 5, 17, 4, tzinfo=UTC),
+    ]
+    listed = index.recall(when="18 May 2026", now=datetime(2026, 5, 19, tzinfo=west), explain=True)[0]
+    assert [time.meaning for time in listed.times] == ["2026-05-17"]
+    index.add([[1, 0]], ["a"], timestamps=[date(50, 1, 1)])
+    first = index.recall([1, 0], text="in the first century?", now=datetime(2026, 5, 19, tzinfo=west), explain=True)[0]
+    assert [time.meaning.split()[0] for time in first.times] == ["until"]
+
+
 def test_an_event_in_a_question_gives_the_time():
     """An event of a memory ("before we moved") limits the time of a question like a date."""
     index = world()
@@ -395,6 +416,8 @@ def test_now_is_a_date_for_words_and_for_decay():
         index.recall(QUESTION, text="what last month?", now=5.0)
     with pytest.raises(InvalidInput, match="timestamp"):
         index.recall(QUESTION, text="what last month?", now="today")
+    with pytest.raises(InvalidInput, match=r"now=5\.0 beside when="):
+        index.recall(when="last month", now=5.0)
 
 
 def test_bad_arguments_of_when():

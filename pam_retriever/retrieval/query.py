@@ -137,6 +137,10 @@ class RecallSettings:
         k = None if self.k is None else check_count("k", self.k)
         if self.now is not None:
             read_timestamp(self.now)
+            if not isinstance(self.now, date):
+                raise InvalidInput(
+                    f"Got now={self.now!r} beside when= alone.", "a date or datetime", "Leave it out for the clock."
+                )
         plain = RecallSettings(k, where=self.where, now=self.now, explain=self.explain, when=self.when)
         if replace(self, k=k) != plain:
             raise InvalidInput(

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone, tzinfo
 from typing import Literal
 
 import numpy as np
@@ -152,8 +152,17 @@ class Timeline:
         start, end = read_when(when, now)  # type: ignore[arg-type]  # numbers are refused there
         return table.between(start.timestamp(), end.timestamp())
 
-    def named_times(self, rows: Int64, periods: Sequence[Period], visible: Rows | None) -> list[tuple[NamedTime, ...]]:
-        """For each of ``rows``, returns the supporting periods of the question, and those in its text."""
+    def named_times(
+        self, rows: Int64, periods: Sequence[Period], visible: Rows | None, zone: tzinfo
+    ) -> list[tuple[NamedTime, ...]]:
+        """For each of ``rows``, returns the supporting periods of the question, and those in its text.
+
+        Args:
+            rows: the memories.
+            periods: the periods of the question.
+            visible: sorted rows of the memories that count; None for all.
+            zone: the zone of the question, in which its periods are shown.
+        """
         table = self._database.times
         if table.kind() != "dates":
             return [()] * len(rows)
@@ -168,9 +177,9 @@ class Timeline:
         found = []
         for at, row in enumerate(rows.tolist()):
             when, text = local_times.get(row), texts[row][1]
-            named = [_named(period, "question", when) for period, scores in period_scores if scores[at] > NOTICED]
+            named = [_named(period, "question", when, zone) for period, scores in period_scores if scores[at] > NOTICED]
             if when is not None and text:
-                named += [_named(period, "text", when) for period in self._read_text(text, when)]
+                named += [_named(period, "text", when, when.tzinfo) for period in self._read_text(text, when)]
             found.append(tuple(named))
         return found
 
@@ -245,7 +254,8 @@ class QuestionTimes:
     def named_times(self, rows: Int64, text: str | None, visible: Rows | None) -> list[tuple[NamedTime, ...]]:
         """See ``Timeline.named_times``; the question may be None."""
         periods = [] if text is None else self.timeline.periods(text, self.now, visible)
-        return self.timeline.named_times(rows, periods, visible)
+        zone = None if self.now is None else self.now.tzinfo
+        return self.timeline.named_times(rows, periods, visible, zone or timezone.utc)
 
 
 def moment(time: float) -> datetime | None:
@@ -288,10 +298,21 @@ def _columns(stored: StoredTimes) -> list[tuple[int, float, int]]:
     return list(zip(stored.rows.tolist(), stored.times.tolist(), stored.zones.tolist(), strict=True))
 
 
-def _named(period: Period, source: Literal["question", "text"], said_at: datetime | None) -> NamedTime:
+def _named(
+    period: Period, source: Literal["question", "text"], said_at: datetime | None, zone: tzinfo | None
+) -> NamedTime:
     start = None if period.start <= OPEN_START else period.start
     end = None if period.end >= OPEN_END else period.end
-    return NamedTime(period.expression, start, end, period.meaning, source, said_at)
+    # days begin at midnight of the zone in which the words were read
+    local = replace(period, start=_in_zone(period.start, zone), end=_in_zone(period.end, zone))
+    return NamedTime(period.expression, start, end, local.meaning, source, said_at)
+
+
+def _in_zone(at: datetime, zone: tzinfo | None) -> datetime:
+    try:
+        return at.astimezone(zone)
+    except OverflowError:  # in the first or the last hours of the calendar
+        return at
 
 
 def _nothing() -> StoredTimes:
