@@ -4,8 +4,10 @@ import builtins
 import json
 import shutil
 import sqlite3
+import time
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -487,6 +489,37 @@ def test_the_command_line_takes_when(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert '"March" -> 2023-03-01 to 2023-03-31, said on 2023-05-15' in printed
     assert main(["recall", str(tmp_path / "i"), "--when", "soup"]) == 2
+
+
+@pytest.fixture
+def far_from_utc(monkeypatch):
+    """Sets a zone of this machine whose date is not that of UTC now."""
+    ahead = datetime.now(UTC).hour >= 11
+    monkeypatch.setenv("TZ", "AHEAD-14" if ahead else "BEHIND12")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_a_person_at_this_machine_means_its_days(tmp_path, capsys, far_from_utc):
+    """At a command line and in the memory of an agent, "yesterday" is the day of the user, not that of UTC."""
+    from pam_retriever.apps.cli import main
+    from pam_retriever.apps.mcp.tools import Tools
+
+    yesterday = datetime.now().astimezone() - timedelta(days=1)
+    hours = [yesterday.replace(hour=hour) for hour in (2, 20)]
+    with PredictiveAssociativeIndex.open(tmp_path / "i", dim=DIM) as index:
+        index.add(VECTORS[:2], ["a", "b"], ["we ran", "we swam"], timestamps=hours)
+    assert main(["recall", str(tmp_path / "i"), "--when", "yesterday", "--json"]) == 0
+    assert [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()] == ["b", "a"]
+    assert main(["recall", str(tmp_path / "i"), "--id", "a", "--mode", "similarity", "--when", "yesterday"]) == 0
+    assert "we swam" in capsys.readouterr().out
+
+    memories = PredictiveAssociativeIndex(dim=8, embedder=lambda texts: np.ones((len(texts), 8), np.float32))
+    memories.add(texts=["we ran", "we swam"], timestamps=hours)
+    tools = Tools(SimpleNamespace(reader=lambda: memories), "today")
+    assert len(tools.recall("What did we do?", when="yesterday").memories) == 2
 
 
 # ---- kinds of storage

@@ -299,11 +299,13 @@ def _recall(parsed: argparse.Namespace) -> None:
             )
         if parsed.when is not None and parsed.query is None and parsed.id is None and parsed.changed is None:
             names = ("k", "where", "when", "mode", "hops", "feedback_where", "faithful", "direction")
-            _print(index.recall(explain=True, **{name: getattr(parsed, name) for name in names}), parsed.json)
+            options = {name: getattr(parsed, name) for name in names}
+            _print(index.recall(explain=True, now=terminal.clock(), **options), parsed.json)
             return
         if code.is_asked(index, parsed):
             code.answer(index, parsed, _model)
             return
+        text = parsed.query if parsed.mode in (None, "hybrid") else None
         hits = index.recall(
             _query(index, parsed),
             k=parsed.k,
@@ -315,7 +317,8 @@ def _recall(parsed: argparse.Namespace) -> None:
             faithful=parsed.faithful,
             explain=True,
             feedback_where=parsed.feedback_where,
-            text=parsed.query if parsed.mode in (None, "hybrid") else None,
+            text=text,
+            now=terminal.clock() if text is not None or parsed.when is not None else None,
             direction=parsed.direction,
         )
         _print(hits, parsed.json)

@@ -7,6 +7,7 @@ import os
 import sys
 from argparse import ArgumentTypeError
 from collections.abc import Mapping
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,11 @@ def prepare() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def clock() -> datetime:
+    """Returns the time of this machine, with its offset: the days of the user are meant, not those of UTC."""
+    return datetime.now(timezone.utc).astimezone()
 
 
 def json_line(value: Mapping[str, Any]) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import datetime
 
+from pam_retriever.apps import terminal
 from pam_retriever.apps.code import FileHit, state_of
 from pam_retriever.apps.code.learning import STATE
 from pam_retriever.apps.mcp.answers import (
@@ -73,7 +74,7 @@ class Tools:
                 f"Got the session {name!r}, and {given['session']!r} in the metadata.", "one", "Leave it out there."
             )
         self._folder.model.encode_document([text])  # before the write, so that others need not wait
-        now = datetime.now(timezone.utc)
+        now = terminal.clock()
         with self._folder.writing() as index:
             try:
                 id = index.append(name, text=text, metadata=given, timestamp=now)
@@ -82,7 +83,7 @@ class Tools:
                 if last is None or last <= now.timestamp():
                     raise
                 # the clock of the last writer was ahead
-                then = datetime.fromtimestamp(last, timezone.utc)
+                then = datetime.fromtimestamp(last, now.tzinfo)
                 id = index.append(name, text=text, metadata=given, timestamp=then)
         self._folder.wrote()
         return StoredMemory(id, name)
@@ -90,7 +91,8 @@ class Tools:
     def recall(self, question: Question, k: Count = 10, filter: Filter | None = None, when: When = None) -> Recalled:
         """Returns memories that answer a question."""
         index = self._folder.reader()
-        hits = index.recall(text=question, k=k, where=_memories(index, filter), when=when, explain=True)
+        where = _memories(index, filter)
+        hits = index.recall(text=question, k=k, where=where, when=when, now=terminal.clock(), explain=True)
         served = _served(index, {hit.id for hit in hits})
         return Recalled(NOTICE, tuple(memory(hit, hit.score, [*served.get(hit.id, ()), *reasons(hit)]) for hit in hits))
 
@@ -124,7 +126,7 @@ class Tools:
         self._folder.model.encode_query([question])
         with self._folder.writing() as index:
             _check_known(index, [*used, *unused])
-            id = index.feedback(question, used, unused=unused, timestamp=datetime.now(timezone.utc))
+            id = index.feedback(question, used, unused=unused, timestamp=terminal.clock())
         self._folder.wrote()
         return StoredMemory(id, None)
 
