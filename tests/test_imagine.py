@@ -8,7 +8,7 @@ from conftest import DIM, QUICK, TINY, WINDOW, agree, new_index
 
 from pam_retriever import EmptyIndex, InvalidInput, NotFitted, PredictiveAssociativeIndex, Trajectory, UnknownId
 from pam_retriever.errors import IndexFormatError
-from pam_retriever.retrieval.imagination import SPREAD
+from pam_retriever.store.learnt import SPREAD
 
 
 def test_the_point_is_the_prediction_and_the_nearest_are_the_nearest(fitted, planted):

@@ -15,11 +15,12 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.experience.trajectories import Episode
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.store import snapshot, weights
-from pam_retriever.store.base import NO_ROWS, Store
+from pam_retriever.store.base import Store
 from pam_retriever.store.capacity import to_forget
 from pam_retriever.store.faults import closed_error
 from pam_retriever.store.growth import settle_growth
 from pam_retriever.store.kinds import repeated
+from pam_retriever.store.learnt import NO_ROWS, mark_forgotten_rows
 from pam_retriever.store.manifest import new_manifest
 from pam_retriever.store.model_metadata import FORGOTTEN, read_model, read_window_and_calibration, write_model
 from pam_retriever.store.readwrite import FollowingLock
@@ -150,6 +151,7 @@ class EngineStore(Store):
     def _read_model(self, state: State) -> None:
         model, packed = read_model(self._database.settings), self._database.settings.weights("predictor")
         if model is None or packed is None:
+            self.unpublish_model()
             return
         predictor = weights.unpack_predictor(packed, model, self.dim, self.location)
         window, calibration = read_window_and_calibration(model)
@@ -193,7 +195,7 @@ class EngineStore(Store):
             return 0
         with database.transaction():
             database.forget(gone)
-            self._mark_forgotten(gone)
+            mark_forgotten_rows(database, self.links, gone)
         return len(gone)
 
     @repeated
@@ -223,6 +225,9 @@ class EngineStore(Store):
     ) -> None:
         associative = self._database.associative(generation, self.dim + predictor.config.width)
         self._publish(predictor=predictor, calibration=calibration, window=window, associative=associative)
+
+    def unpublish_model(self) -> None:
+        self._publish(predictor=None, calibration=None, window=FIRST_WINDOW, associative=None)
 
     def save(self, folder: Path, overwrite: bool, tenants: Callable[[Path], object] | None = None) -> None:
         copy = self._database.snapshot(self.associative)

@@ -111,6 +111,10 @@ class EngineDatabase(ABC):
         """Creates a generation for keys of this width. No call reads it before ``switch``."""
 
     @abstractmethod
+    def discard_keys(self) -> None:
+        """Inside a transaction: makes an index without keys the current generation."""
+
+    @abstractmethod
     def erase_removed(self) -> tuple[list[str], list[str]]:
         """Requests that the engine overwrites or drops removed rows.
 

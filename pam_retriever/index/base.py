@@ -129,6 +129,14 @@ class IndexBase:
                 if self._store.embedder is None:
                     self._store.set_embedder(name)
 
+    def _discard(self, names: tuple[str, ...]) -> None:
+        """Removes some of what ``fit`` stored, if any of it is stored; see ``store.learnt``."""
+        with self._lock.exclusive():
+            settings = self._store.database.settings
+            if any(settings.get(name) is not None for name in names):
+                self._store.discard(names)
+                self._evidence.clear()
+
     @property
     def dim(self) -> int:
         """Length of the vectors."""

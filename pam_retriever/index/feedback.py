@@ -11,6 +11,7 @@ from pam_retriever.evaluation import Validation
 from pam_retriever.experience.feedback import MIXTURE, MOST_OF_ONE, POPULARITY, WRITER, Feedback, Used, read_feedback
 from pam_retriever.index.base import IndexBase
 from pam_retriever.retrieval.lexical import Lexicon
+from pam_retriever.store.learnt import FROM_FEEDBACK
 from pam_retriever.store.view import frozen
 from pam_retriever.types import Array, Float32, Metadata, Time
 from pam_retriever.validation import (
@@ -212,8 +213,10 @@ class FeedbackMethods(IndexBase):
         from pam_retriever.retrieval.timeline import Timeline
 
         with self._lock.shared():
-            if not len(self._store.database.feedback):
-                return 0, Validation()
+            nothing = not len(self._store.database.feedback)
+        if nothing:
+            self._discard(FROM_FEEDBACK)
+            return 0, Validation()
         with frozen(self._store, self._lock) as view:  # others read and write meanwhile
             database, lexicon = view.database, Lexicon(view.database)
             corpus, cap = Corpus(view, lexicon, Timeline(database, lexicon)), PopularityCap.read(database.settings)

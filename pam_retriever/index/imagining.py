@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, overload
 
 from pam_retriever.embedding import read_query
 from pam_retriever.index.base import IndexBase, Where
+from pam_retriever.store.learnt import SPREAD
 from pam_retriever.store.view import View
 from pam_retriever.validation import check_count, check_flag
 
@@ -73,7 +74,7 @@ class Imagining(IndexBase):
 
     def _fit_spread(self) -> None:
         """Calibrates the spread of the points of a new predictor, and stores it, so that all readers have the same."""
-        from pam_retriever.retrieval.imagination import SPREAD, SpreadSample, stored_spread
+        from pam_retriever.retrieval.imagination import SpreadSample, stored_spread
 
         with self._lock.shared():
             view = self._store.view()

@@ -122,7 +122,8 @@ class Learning(FeedbackMethods, NextSteps, Imagining):
                 as in filters.
             order_by: metadata key that orders a group, or several keys, the first of which has priority; None for the
                 order of adding. If the first value is a number, it is the time of each step.
-            from_scratch: discard the weights, and learn from everything that is stored.
+            from_scratch: discard the weights, and learn from everything that is stored. If no trajectory of two steps
+                is left of what the weights learnt, the index is then as before its first ``fit``.
             device: "auto" uses CUDA if available.
             seed: the same seed gives the same index on the same machine.
             time_budget: seconds that training may take.
@@ -165,24 +166,27 @@ class Learning(FeedbackMethods, NextSteps, Imagining):
         return self._background.start(fit) if background else fit()
 
     def _fit(self, source: Source, window: int, config: FitConfig, request: TrainingRequest) -> FitReport:
-        from pam_retriever.training.new_experience import NOTHING_NEW, nothing_new, read_new_experience, report_nothing
+        from pam_retriever.training import new_experience as experience
 
         self._check_trainable()
         with self._learning:
             self._background.learns()
-            new_experience = read_new_experience(self._store, self._lock, source)
-            if nothing_new(self._store, self._lock, new_experience, source, config, window):
-                report = report_nothing(self._store, self._lock, config)
-            elif self._nothing_but_feedback(source.trajectories is None and source.group_by is None):
-                report = without_training(len(self))
+            new_experience = experience.read_new_experience(self._store, self._lock, source)
+            if experience.nothing_new(self._store, self._lock, new_experience, source, config, window):
+                report = experience.report_nothing(self._store, self._lock, config)
+            elif experience.nothing_left(self._store, self._lock, source):
+                if _writes():
+                    experience.discard_forgotten(self._store, self._lock, source.from_scratch)
+                report = experience.without_training(len(self))
             else:
                 from pam_retriever.training.fit import learn  # only training needs torch
 
                 report = learn(self._store, self._lock, source, new_experience, window, config, request)
             if not _writes():
                 return report
+            experience.discard_forgotten(self._store, self._lock)  # it may have been deleted meanwhile
             try:
-                report = self._fit_evidence(report, request.seed, report.stopped_by == NOTHING_NEW)
+                report = self._fit_evidence(report, request.seed, report.stopped_by == experience.NOTHING_NEW)
             except StorageError as error:
                 if not report.steps:
                     raise
@@ -203,14 +207,6 @@ class Learning(FeedbackMethods, NextSteps, Imagining):
         with self._lock.exclusive():
             last_fit.keep(self._store, report, not nothing_new)
         return report
-
-    def _nothing_but_feedback(self, nothing_given: bool) -> bool:
-        """Whether there is feedback, but no trajectory of two steps to train on."""
-        with self._lock.shared():
-            database = self._store.database
-            table = database.feedback
-            single = len(self._store.links) <= len(database.trajectories)
-            return nothing_given and single and table is not None and len(table) > 0
 
     def auto_fit(self, steps: int | None = 100, window: int = 5, config: Recipe | FitConfig = "fast") -> None:
         """Fits in the background whenever ``steps`` new steps have arrived.
@@ -366,11 +362,6 @@ class Learning(FeedbackMethods, NextSteps, Imagining):
             memories, half_life = check_count("memories", memories), check_half_life(half_life)
         with self._lock.exclusive():
             self._store.set_capacity(memories, half_life)
-
-
-def without_training(memories: int) -> FitReport:
-    """Returns the report of a fit with feedback but without training."""
-    return FitReport((), 0, 0.0, "cpu", "float32", memories, 0, 0, 1.0, 0, {}, "nothing to train on")
 
 
 def _writes() -> bool:

@@ -197,9 +197,9 @@ class Memories(IndexBase):
         """Deletes memories for good: when it returns, no file of the index holds a byte of them.
 
         It deletes as ``delete`` does, and overwrites all deleted data, also of earlier calls: words, vectors, journal,
-        compressed indexes, names of trajectories without steps, and feedback that used only erased memories. It takes
-        as long as writing the whole index. After ``delete``, ``close`` overwrites most of this data. Copies made by
-        ``save`` are not changed.
+        compressed indexes, names of trajectories without steps, and feedback that used only erased memories. If no
+        trajectory of two steps is left, it removes everything that ``fit`` learnt, too. It takes as long as writing the
+        whole index. After ``delete``, ``close`` overwrites most of this data. Copies made by ``save`` are not changed.
 
         Args:
             ids: of the memories; unknown ids are ignored.

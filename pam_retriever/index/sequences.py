@@ -15,6 +15,7 @@ from pam_retriever.errors import InvalidInput, shortened
 from pam_retriever.evaluation import Validation
 from pam_retriever.index.base import IndexBase, Where
 from pam_retriever.store import last_fit
+from pam_retriever.store.learnt import NEXT
 from pam_retriever.types import Float32, Hits, Trajectory
 from pam_retriever.validation import (
     check_count,
@@ -29,7 +30,6 @@ from pam_retriever.validation import (
 if TYPE_CHECKING:  # ``retrieval.sequences`` is loaded by the calls that need it, so that an index opens sooner
     from pam_retriever.retrieval.sequences.mixture import NextMixture
 
-NEXT = "next"  # the setting with the weights of the evidence
 Step = str | npt.NDArray[np.floating] | Sequence[float] | Mapping[str, str]
 Steps = Sequence[Step] | npt.NDArray[np.floating]
 
@@ -176,10 +176,17 @@ class NextSteps(IndexBase):
             if before is not None and view.database.settings.get(NEXT) is not None:
                 worths = tuple(worth for worth in before.validation.worths if worth.kind.startswith(NEXT))
                 return before.next_steps, Validation(worths)
-            if view.database.sharded is None or not len(view.links) or not len(view.similar):
+            if view.database.sharded is None:
                 return 0, Validation()
             # copies vectors and steps only: a copy of the whole database, as for past requests, takes longer
-            experienced = ExperienceCopy.of(view.links, view.similar, view.database.trajectories.experienced_when())
+            experienced = (
+                ExperienceCopy.of(view.links, view.similar, view.database.trajectories.experienced_when())
+                if len(view.links) and len(view.similar)
+                else None
+            )
+        if experienced is None:
+            self._discard((NEXT,))
+            return 0, Validation()
         mixture, questions, validation = fit_next(experienced, seed)
         with self._lock.exclusive():
             bilinear = mixture.bilinear

@@ -15,12 +15,12 @@ from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import plain_cues, read_cues, read_filters
 from pam_retriever.retrieval.results import to_hits
 from pam_retriever.store.database import Settings
+from pam_retriever.store.learnt import SPREAD
 from pam_retriever.store.model_metadata import read_model
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Float64, Hit, Int64
 from pam_retriever.validation import check_count, check_seed
 
-SPREAD = "spread"  # the setting with the calibration of the spread
 SAMPLE = 1_000  # experienced memories on which the spread is calibrated
 AT_ONCE = 50  # of these, look-ups under one lock
 

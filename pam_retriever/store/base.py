@@ -16,12 +16,14 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.experience.trajectories import Episode
 from pam_retriever.model.episode_embeddings import with_codes
 from pam_retriever.model.forward import PredictorWeights
+from pam_retriever.store import learnt
 from pam_retriever.store.appending import NewStep, number_of
 from pam_retriever.store.capacity import Capacity
 from pam_retriever.store.database import Database, Step
 from pam_retriever.store.faults import after_commit
 from pam_retriever.store.growth import LearnedSteps, mark_grown, read_learned_steps
 from pam_retriever.store.kinds import ObservedStore, repeated
+from pam_retriever.store.learnt import NO_ROWS
 from pam_retriever.store.model_metadata import FORGOTTEN, mark_forgotten, read_model
 from pam_retriever.store.readwrite import ReadWriteLock
 from pam_retriever.store.rebuild import Rebuild
@@ -35,7 +37,6 @@ from pam_retriever.types import Calibration, Float32, Int64
 EMBEDDER = "embedder"  # the setting with the name of the embedder; in format 1 it was a note
 EMBEDDER_NOTE = "note:embedder"
 T = TypeVar("T")
-NO_ROWS: Int64 = np.empty(0, np.int64)
 
 
 class Store(ABC):
@@ -158,6 +159,10 @@ class Store(ABC):
     def index_removed(self, rows: Int64) -> None:  # noqa: B027
         """Removes deleted memories from the copies that readers search."""
 
+    @abstractmethod
+    def unpublish_model(self) -> None:
+        """Updates the view after a commit that discarded the predictor."""
+
     # ---- changes
 
     @repeated
@@ -172,9 +177,10 @@ class Store(ABC):
         self.apply_after_commit(rows, lambda: self.index_added([(rows, new.vectors, predicted)]))
 
     @repeated
-    def delete(self, ids: list[str]) -> int:
-        """Deletes memories; returns how many were stored."""
+    def delete(self, ids: list[str], with_learnt: bool = False) -> int:
+        """Deletes memories, and ``with_learnt`` what was learnt from what is gone; returns how many were stored."""
         self.follow_database()
+        discarded = False
         with self.database.transaction():
             rows = np.array(sorted(self.database.memories.rows_of(ids).values()), np.int64)
             self.database.mentions.forget(rows)
@@ -182,11 +188,15 @@ class Store(ABC):
             self.database.memories.remove(rows)
             if held:
                 self.database.trajectories.remove_empty(held)
-            self._mark_forgotten(rows)
+            learnt.mark_forgotten_rows(self.database, self.links, rows)
+            if with_learnt:
+                discarded = learnt.discard(self.database, learnt.stale(self.database, self.links, rows))
 
         def change() -> None:
             self.index_removed(rows)
             self.links.remove(rows)
+            if discarded:
+                self.unpublish_model()
 
         self.apply_after_commit(rows, change)
         return len(rows)
@@ -273,6 +283,14 @@ class Store(ABC):
         return gone
 
     @repeated
+    def discard(self, names: tuple[str, ...]) -> None:
+        """Removes some of what ``fit`` stored: these settings and weights; see ``learnt``."""
+        self.follow_database()
+        with self.database.transaction():
+            discarded = learnt.discard(self.database, names)
+        self.apply_after_commit(change=self.unpublish_model if discarded else lambda: None)
+
+    @repeated
     def set_setting(self, key: str, value: object, weights: bytes | None = None) -> None:
         """Stores a value that JSON can hold, and weights under the same name; see ``Database.settings``."""
         with self.database.transaction():
@@ -322,11 +340,6 @@ class Store(ABC):
         model = read_model(self.database.settings)
         same = model is not None and model.get("recipe") == recipe and model.get("window") == window
         return self.predictor if same and not self.database.settings.get(FORGOTTEN) else None
-
-    def _mark_forgotten(self, rows: Int64) -> None:
-        """Inside a transaction: records that the predictor has learnt these memories, which are about to be deleted."""
-        if self.links.experienced(rows).any():
-            mark_forgotten(self.database.settings)
 
     # ---- the view of readers
 

@@ -195,7 +195,7 @@ class Settings(Protocol):
         """Returns every setting."""
 
     def remove(self, key: str) -> None:
-        """Removes a setting, if it is there."""
+        """Removes a setting, and weights of this name, if they are there."""
 
     def weights(self, name: str) -> bytes | None:
         """Returns the weights of a module, as safetensors, or None."""
@@ -246,6 +246,9 @@ class Database(Protocol):
 
     def forget(self, rows: Int64) -> None:
         """Inside a transaction: removes memories by row, their steps, and then trajectories without steps."""
+
+    def discard_keys(self) -> None:
+        """Inside a transaction: removes all association vectors. The memories are then as before ``fit``."""
 
     def close(self) -> None:
         """Closes the database. A second call does nothing."""

@@ -21,7 +21,7 @@ class ErasureReport:
         overwritten: the files, tables and memory that were overwritten.
         remaining: places that may still hold erased data, each with a remedy; empty if the index knows of none.
         learnt: whether the weights were ever trained on erased memories. Until ``fit(from_scratch=True)`` the weights
-            may still hold information about them. It needs a trajectory: if none is left, only a new folder has none.
+            may still hold information about them. If no trajectory of two steps is left, the weights are gone, too.
     """
 
     memories: int
@@ -43,7 +43,7 @@ class ErasureReport:
 def erase(store: Store, ids: list[str]) -> ErasureReport:
     """Deletes memories and overwrites their storage; see ``PredictiveAssociativeIndex.erase``."""
     before = _counts(store)
-    memories = store.delete(ids)
+    memories = store.delete(ids, with_learnt=True)
     with after_commit("The deletion is stored already; files may still hold bytes of it.", "Then call erase again."):
         overwritten, remaining = store.erase_removed()
     trajectories, feedback = (old - new for old, new in zip(before, _counts(store), strict=True))

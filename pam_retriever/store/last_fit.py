@@ -10,9 +10,9 @@ from typing import Any
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.evaluation import Interval, ReliabilityBin, Validation, Worth
 from pam_retriever.store.base import Store
+from pam_retriever.store.learnt import LAST_FIT
 from pam_retriever.types import FitReport
 
-LAST_FIT = "last_fit"  # a setting
 OLD_NAMES = {"probation": "holdout"}  # setting names in reports of earlier versions
 
 

@@ -78,6 +78,7 @@ class SQLiteSettings:
     def remove(self, key: str) -> None:
         self._connection.changes.settings.add(key)
         self._connection.fetch("DELETE FROM settings WHERE key = ?", [key])
+        self._connection.fetch("DELETE FROM weights WHERE name = ?", [key])
 
     def weights(self, name: str) -> bytes | None:
         """Returns the weights of the encoder or the outward predictor.

@@ -14,11 +14,12 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.episode_embeddings import with_codes
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.store import ann_cache, graph_cache, snapshot, weights
-from pam_retriever.store.base import NO_ROWS, Store
+from pam_retriever.store.base import Store
 from pam_retriever.store.capacity import to_forget
 from pam_retriever.store.connection import MOST_VERSIONS
 from pam_retriever.store.copies import Copies
 from pam_retriever.store.faults import after_commit, closed_error
+from pam_retriever.store.learnt import NO_ROWS, mark_forgotten_rows
 from pam_retriever.store.manifest import Manifest, new_manifest
 from pam_retriever.store.model_metadata import read_model
 from pam_retriever.store.readwrite import FollowingLock
@@ -120,6 +121,12 @@ class SQLiteStore(Store):
     def index_removed(self, rows: Int64) -> None:
         self.copies.indexes.remove(rows)
 
+    def unpublish_model(self) -> None:
+        self.copies.predictors.clear()
+        self.copies.build()
+        if self.folder is not None:
+            weights.remove_other_predictors(self.folder, keep=None)
+
     # ---- location
 
     @property
@@ -188,7 +195,7 @@ class SQLiteStore(Store):
             return 0
         with database.transaction():
             database.forget(gone)
-            self._mark_forgotten(gone)
+            mark_forgotten_rows(database, self.links, gone)
 
         def change() -> None:
             self.copies.publish(links=CooccurrenceGraph(*database.trajectories.experienced()))  # trajectories went too
@@ -217,6 +224,8 @@ class SQLiteStore(Store):
             files.erase_removed()
             overwritten.append(files.name.replace("ann", "keys") + ".f32")
         overwritten += ann_cache.remove_others(database, self.folder, None if files is None else files.name)
+        model = read_model(database.settings)
+        remaining += weights.remove_other_predictors(self.folder, keep=None if model is None else model["file"])
         if not settled:
             remaining.append("the journal (*-wal), until the readers that are open close and erase or close is called")
         copies = sorted(path.name for path in self.folder.glob("damaged-*"))

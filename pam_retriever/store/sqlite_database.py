@@ -157,6 +157,9 @@ class SQLiteDatabase:
         self.memories.remove(rows)
         self.trajectories.remove_empty()
 
+    def discard_keys(self) -> None:
+        self.memories.clear_associations()
+
     def erase_removed(self) -> None:
         """Overwrites removed data that are still in the file: words, and names of trajectories without steps.
 

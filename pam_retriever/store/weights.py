@@ -118,12 +118,13 @@ def _unpack(packed: bytes, config: PredictorConfig, where: str) -> PredictorWeig
     return PredictorWeights(config, arrays)
 
 
-def remove_other_predictors(folder: Path, keep: str | None) -> None:
-    """Deletes weights that no setting names: older ones, or those of a killed fit."""
-    for path in matching(folder, "predictor-*.safetensors*"):
-        if path.name != keep:
-            with suppress(OSError):  # a file that stays does no harm, and the next open tries again
-                path.unlink(missing_ok=True)
+def remove_other_predictors(folder: Path, keep: str | None) -> list[str]:
+    """Deletes weights that no setting names: older ones, or those of a killed fit. Returns the files that stay."""
+    others = [path for path in matching(folder, "predictor-*.safetensors*") if path.name != keep]
+    for path in others:
+        with suppress(OSError):  # no answer depends on such a file, and the next open tries again
+            path.unlink(missing_ok=True)
+    return [path.name for path in others if path.exists()]
 
 
 def _read_config(model: Any, dim: int) -> PredictorConfig:

@@ -10,6 +10,7 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.experience.trajectories import Episode, TrajectoryLike, read_in_batches, read_trajectories
 from pam_retriever.store.base import Store
 from pam_retriever.store.growth import LearnedSteps
+from pam_retriever.store.learnt import FROM_EXPERIENCE, nothing_to_learn
 from pam_retriever.store.model_metadata import FORGOTTEN
 from pam_retriever.store.readwrite import ReadWriteLock
 from pam_retriever.store.write_trajectories import check_known, steps_in, stored_beginning
@@ -165,3 +166,31 @@ def report_nothing(store: Store, lock: ReadWriteLock, config: FitConfig) -> FitR
             stopped_by=NOTHING_NEW,
             calibration=store.calibration,
         )
+
+
+def nothing_left(store: Store, lock: ReadWriteLock, source: Source) -> bool:
+    """Returns whether there is no trajectory of two steps, but weights to discard, or feedback to learn from."""
+    if source.trajectories is not None or source.group_by is not None:
+        return False
+    with lock.shared():
+        if not nothing_to_learn(store.links):
+            return False
+        return _discardable(store, source.from_scratch) or len(store.database.feedback) > 0
+
+
+def discard_forgotten(store: Store, lock: ReadWriteLock, from_scratch: bool = False) -> None:
+    """Discards the weights if nothing is left of the experience that they learnt."""
+    with lock.shared():
+        if not _discardable(store, from_scratch) or not nothing_to_learn(store.links):
+            return
+    with lock.exclusive():
+        store.discard(FROM_EXPERIENCE)
+
+
+def _discardable(store: Store, from_scratch: bool) -> bool:
+    return store.predictor is not None and (from_scratch or bool(store.database.settings.get(FORGOTTEN)))
+
+
+def without_training(memories: int) -> FitReport:
+    """Returns the report of a fit without training."""
+    return FitReport((), 0, 0.0, "cpu", "float32", memories, 0, 0, 1.0, 0, {}, "nothing to train on")

@@ -21,6 +21,7 @@ FLAT_UP_TO = 20_000  # memories; a smaller number is scanned exactly in millisec
 FLAT = {"index": "FLAT", "params": {}}
 HNSW = {"index": "HNSW", "params": {"M": 32, "efConstruction": 100}}
 AT_ONCE = 10_000  # memories
+NO_VECTORS: Float32 = np.empty((0, 0), np.float32)
 
 
 class MilvusGeneration:
@@ -29,10 +30,10 @@ class MilvusGeneration:
     Args:
         database: the database of the index.
         number: number of the generation.
-        width: length of a key.
+        width: length of a key; None for no keys.
     """
 
-    def __init__(self, database: MilvusDatabase, number: int, width: int) -> None:
+    def __init__(self, database: MilvusDatabase, number: int, width: int | None) -> None:
         self._database, self.number = database, number
         self._memories = database.stored
         self._replaces = self._memories.collection(database.state.generation)
@@ -42,8 +43,8 @@ class MilvusGeneration:
         index = FLAT if len(self._memories) <= FLAT_UP_TO else HNSW
         self._memories.make(number, width, index)
 
-    def fill(self, rows: Int64, vectors: Float32, associate: Associate) -> None:
-        """Copies the memories, with association vectors from ``associate``."""
+    def fill(self, rows: Int64, vectors: Float32, associate: Associate | None) -> None:
+        """Copies the memories, with association vectors from ``associate``, or without keys."""
         for start in range(0, len(rows), AT_ONCE):
             first, last = rows[start], rows[min(start + AT_ONCE, len(rows)) - 1]
             self._copy(f"row >= {first} and row <= {last}", associate)
@@ -59,22 +60,19 @@ class MilvusGeneration:
         state = self._database.calls.state
         state.previous, state.generation, state.model = state.generation, self.number, state.version
 
-    def _copy(self, expression: str, associate: Associate) -> None:
+    def _copy(self, expression: str, associate: Associate | None) -> None:
         """Copies some memories from the previous generation."""
         entities, vectors = self._memories.entities(self._replaces, expression)
         if entities:
             rows = np.array([entity["row"] for entity in entities], np.int64)
-            self._memories.put(self._collection, entities, vectors, make_keys(vectors, associate(rows, vectors)))
+            keys = None if associate is None else make_keys(vectors, associate(rows, vectors))
+            self._memories.put(self._collection, entities, vectors, keys)
 
     def close(self) -> None:
         """Drops all generations except the current one and the previous one, which running calls may read."""
         with suppress(EngineUnavailable):  # the next fit drops a collection that stays
             state = self._database.calls.state
-            for name in self._milvus.collections():
-                number = name.rpartition("_")[2]
-                if number.isdigit() and int(number) not in (state.generation, state.previous):
-                    self._milvus.drop(name)
-                    self._database.settings.remove(f"$weights:predictor@{number}")
+            self._database.drop_generations(state.generation, state.previous)
 
 
 class MilvusDatabase(EngineDatabase):
@@ -117,15 +115,32 @@ class MilvusDatabase(EngineDatabase):
         name = self.stored.collection(generation)
         return MilvusKeys(self.calls, lambda: name, "key", width)
 
-    def begin_generation(self, width: int) -> MilvusGeneration:
+    def drop_generations(self, *kept: int) -> None:
+        """Drops the collections of all generations but these, with their models."""
+        for name in self.calls.connection.collections():
+            number = name.rpartition("_")[2]
+            if number.isdigit() and int(number) not in kept:
+                self.calls.connection.drop(name)
+                self.calls.settings.remove_generation(int(number))
+
+    def begin_generation(self, width: int | None) -> MilvusGeneration:
         numbers = [name.rpartition("_")[2] for name in self.calls.connection.collections()]
         used = max((int(number) for number in numbers if number.isdigit()), default=0)
         return MilvusGeneration(self, max(used, self.state.generation) + 1, width)
 
+    def discard_keys(self) -> None:
+        made = self.begin_generation(None)
+        made.fill(self.memories.rows(), NO_VECTORS, None)
+        made.switch()
+
     def erase_removed(self) -> tuple[list[str], list[str]]:
-        """Removes names of trajectories without steps, and requests that Milvus rewrites its segments later."""
+        """Removes what is left of removed data, and requests that Milvus rewrites its segments later.
+
+        Names of trajectories without steps, and replaced generations: they still have removed memories.
+        """
         with self.transaction():
             self.trajectories.remove_empty()
+        self.drop_generations(self.state.generation)
         names = sorted(self.calls.connection.collections())
         for name in names:
             self.calls.connection.compact(name)

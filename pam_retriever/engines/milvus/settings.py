@@ -49,6 +49,11 @@ class MilvusSettings:
         found = self.read(f"$weights:{name}@{self._generation()}")
         return None if found is None else base64.b64decode(found)
 
+    def remove_generation(self, number: int) -> None:
+        """Removes the settings and the weights of a generation."""
+        for name in (*OF_GENERATION, "$weights:predictor"):
+            self.remove(f"{name}@{number}")
+
     def set_weights(self, name: str, safetensors: bytes) -> None:
         """Stores weights; those of other generations stay."""
         self.write(f"$weights:{name}@{self._generation()}", base64.b64encode(safetensors).decode())

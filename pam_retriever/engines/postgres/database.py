@@ -9,7 +9,13 @@ from psycopg import sql
 from pam_retriever.engines.base import State
 from pam_retriever.engines.postgres.connection import Connections
 from pam_retriever.engines.postgres.faults import explained
-from pam_retriever.engines.postgres.generations import INDEXED_FROM, PostgresGeneration, build_index
+from pam_retriever.engines.postgres.generations import (
+    INDEXED_FROM,
+    PostgresGeneration,
+    build_index,
+    drop_replaced,
+    replace_generation,
+)
 from pam_retriever.engines.postgres.keys import Column, PostgresKeys
 from pam_retriever.engines.postgres.memories import PostgresMemories
 from pam_retriever.engines.postgres.settings import PostgresDocuments, PostgresSettings
@@ -50,13 +56,19 @@ class PostgresDatabase(EngineDatabase):
     def begin_generation(self, width: int) -> PostgresGeneration:
         return PostgresGeneration(self.connections, self._stored, width)
 
+    def discard_keys(self) -> None:
+        replace_generation(self.connections, 0)
+
     def erase_removed(self) -> tuple[list[str], list[str]]:
         """Rewrites every table: ``VACUUM`` alone leaves the bytes of a removed row in its page.
+
+        A replaced table of keys is dropped: it still has those of removed memories.
 
         Raises:
             StorageError: another process uses a table for too long.
         """
         with explained(self.location), self.connections.connect() as connection:
+            drop_replaced(connection)
             tables = [
                 name
                 for (name,) in connection.execute(

@@ -72,8 +72,7 @@ class PostgresGeneration:
 
     def switch(self) -> None:
         state = self._connections.state
-        self._connections.fetch("UPDATE generations SET replaced = true WHERE number = %s", [state.generation])
-        state.generation, state.model = self.number, state.version
+        replace_generation(self._connections, self.number)
         # a process that has not called since then reads all steps again
         for table in ("removals", "writers"):
             self._connections.fetch(f"DELETE FROM {table} WHERE version < %s", [state.version - MAX_REMOVALS])
@@ -107,6 +106,20 @@ class PostgresGeneration:
                 yield
         except EngineUnavailable as error:
             raise interrupted(self._connections.location) from error
+
+
+def replace_generation(connections: Connections, number: int) -> None:
+    """Inside a transaction: makes another generation current; 0 for none."""
+    state = connections.state
+    connections.fetch("UPDATE generations SET replaced = true WHERE number = %s", [state.generation])
+    state.generation, state.model = number, state.version
+
+
+def drop_replaced(connection: psycopg.Connection[Any]) -> None:
+    """Drops the tables of all replaced generations. Fails a call that began before the replacement."""
+    with connection.transaction():
+        for (number,) in connection.execute("DELETE FROM generations WHERE replaced RETURNING number").fetchall():
+            connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(f"keys_{number}")))
 
 
 def build_index(connection: psycopg.Connection[Any], column: Column) -> None:

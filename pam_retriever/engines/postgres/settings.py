@@ -36,6 +36,7 @@ class PostgresSettings:
 
     def remove(self, key: str) -> None:
         self._database.fetch("DELETE FROM settings WHERE key = %s", [key])
+        self._database.fetch("DELETE FROM weights WHERE name = %s", [key])
 
     def weights(self, name: str) -> bytes | None:
         found = self._database.fetch("SELECT safetensors FROM weights WHERE name = %s", [name])

@@ -1,0 +1,62 @@
+"""What ``fit`` stores, and its removal once the experience or the feedback that it was learnt from is gone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pam_retriever.experience.feedback import MIXTURE
+from pam_retriever.experience.graph import CooccurrenceGraph
+from pam_retriever.store.database import Database
+from pam_retriever.store.model_metadata import FORGOTTEN, mark_forgotten
+from pam_retriever.types import Int64
+
+NO_ROWS: Int64 = np.empty(0, np.int64)
+# settings; weights are stored under the same names, and the predictor of an engine under its own
+MODEL, PREDICTOR = "model", "predictor"
+NEXT = "next"  # the weights of the evidence of the next step
+SPREAD = "spread"  # the calibration of the spread of imagined points
+LAST_FIT = "last_fit"  # the report
+FROM_EXPERIENCE = (MODEL, PREDICTOR, NEXT, SPREAD, LAST_FIT)
+FROM_FEEDBACK = (MIXTURE,)
+
+
+def nothing_to_learn(links: CooccurrenceGraph, gone: Int64 = NO_ROWS) -> bool:
+    """Returns whether no trajectory has two steps, without the steps of the memories in the rows ``gone``."""
+    rows, trajectory, _, _ = links.steps()
+    left = trajectory[~np.isin(rows, gone)]
+    return not (left[1:] == left[:-1]).any()
+
+
+def mark_forgotten_rows(database: Database, links: CooccurrenceGraph, gone: Int64) -> None:
+    """Inside a transaction that removes memories: records that the predictor may have learnt them."""
+    if links.experienced(gone).any():
+        mark_forgotten(database.settings)
+
+
+def stale(database: Database, links: CooccurrenceGraph, gone: Int64) -> tuple[str, ...]:
+    """Inside a transaction: returns the names of what ``fit`` learnt from experience or feedback that is gone.
+
+    Args:
+        database: the database.
+        links: the graph of experience, before the memories in the rows ``gone`` leave it.
+        gone: rows that the transaction removes.
+    """
+    forgotten = database.settings.get(FORGOTTEN) and nothing_to_learn(links, gone)
+    names = FROM_EXPERIENCE if forgotten else ()
+    if len(database.feedback):
+        return names
+    fitted = database.settings.get(MODEL) is not None
+    return (*names, *FROM_FEEDBACK) if fitted else (*names, *FROM_FEEDBACK, LAST_FIT)
+
+
+def discard(database: Database, names: tuple[str, ...]) -> bool:
+    """Inside a transaction: removes some of what ``fit`` stored; returns whether the predictor was among it."""
+    predictor = MODEL in names and database.settings.get(MODEL) is not None
+    if predictor:
+        forgotten = database.settings.get(FORGOTTEN)
+        database.discard_keys()
+        database.settings.set(FORGOTTEN, forgotten)  # a fit that runs meanwhile has learnt what is gone
+    for name in names:
+        if database.settings.get(name) is not None or name == PREDICTOR:
+            database.settings.remove(name)
+    return predictor
