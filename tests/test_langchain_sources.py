@@ -115,6 +115,13 @@ def test_documents_without_a_position_are_not_linked():
         store.fit(config=TINY, progress=False)
 
 
+def test_dates_with_offsets_order_a_group_by_their_instants():
+    store = PAMVectorStore(EMBEDDER, group_by="s", order_by="at")
+    whens = ["2026-05-18T23:30:00-05:00", "2026-05-19", "2026-05-19T05:00:00Z"]
+    store.add_texts(list("abc"), [{"s": 1, "at": when} for when in whens], ids=list("abc"))
+    assert [trajectory.ids for trajectory in store.index.trajectories()] == [("b", "a", "c")]
+
+
 def test_several_keys_of_order_and_none():
     store = PAMVectorStore(TableEmbedder(), group_by="session", order_by=["day", "turn"])
     given = {"c": (2, 0), "a": (1, 3), "d": (2, 1), "b": (1, 10)}

@@ -6,6 +6,7 @@ from datetime import date, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
+from conftest import QUICK
 
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.experience.dates import read_timestamp, times_of
@@ -53,6 +54,15 @@ def test_trajectories_take_datetimes():
         index.observe(Trajectory(ids=["a", "b", "c"], timestamps=days[::-1]))
     with pytest.raises(InvalidInput, match="timestamp"):
         index.observe(Trajectory(ids=["a", "b"], timestamps=["monday", "tuesday"]))
+
+
+def test_dates_with_offsets_order_a_group_by_their_instants():
+    """As text, half past eleven at night in New York came before the next midnight in UTC; it is later."""
+    index = PredictiveAssociativeIndex(dim=2)
+    whens = ["2026-05-18T23:30:00-05:00", "2026-05-19", "2026-05-19T05:00:00Z", "2026-05-19T04:00:00+00:00"]
+    index.add(np.eye(4, 2) + 1, list("abcd"), metadatas=[{"s": 1, "at": when} for when in whens])
+    index.fit(group_by="s", order_by="at", config=QUICK, progress=False)
+    assert [trajectory.ids for trajectory in index.trajectories()] == [("b", "d", "a", "c")]
 
 
 def test_a_trajectory_with_dates_grows():

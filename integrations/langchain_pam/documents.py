@@ -16,6 +16,7 @@ from langchain_core.documents import Document
 from pam_retriever import FitConfig, Hit, InvalidInput, PredictiveAssociativeIndex, Record
 from pam_retriever.adapters.recalling import RecallArguments, refuse
 from pam_retriever.errors import counted, shortened
+from pam_retriever.experience.dates import order_of
 from pam_retriever.filters.conditions import key_path
 from pam_retriever.filters.stored import at_path, to_json
 from pam_retriever.index import learning
@@ -231,4 +232,4 @@ def _sortable(value: object) -> tuple[int, float | str]:
     """Returns a sort key for any value: other kinds first, then numbers, then strings."""
     if isinstance(value, int | float):
         return NUMBER, value
-    return (STRING, value) if isinstance(value, str) else (OTHER, 0)
+    return (STRING, order_of(value)) if isinstance(value, str) else (OTHER, 0)

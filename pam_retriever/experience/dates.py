@@ -39,6 +39,18 @@ def read_timestamp(given: Any) -> float:
     return float(given)
 
 
+def order_of(text: str) -> str:
+    """Returns the text by which a string is ordered: for "2026-05-18T23:30:00-05:00" that of its instant in UTC."""
+    found = read_date(text) if text[4:5] == "-" else None
+    if found is None:
+        return text
+    at = found if isinstance(found, datetime) else datetime(found.year, found.month, found.day)
+    try:
+        return (at if at.tzinfo is not None else at.replace(tzinfo=timezone.utc)).astimezone(timezone.utc).isoformat()
+    except OverflowError:  # in the first or the last hours of the calendar
+        return text
+
+
 def read_time_key(key: str | Sequence[str] | None) -> tuple[str, ...]:
     """Returns the metadata keys that may hold the time of a memory.
 

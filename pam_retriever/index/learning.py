@@ -121,7 +121,8 @@ class Learning(FeedbackMethods, NextSteps, Imagining):
             group_by: metadata key; memories that share its value are a trajectory. "user.name" is ``name`` in ``user``,
                 as in filters.
             order_by: metadata key that orders a group, or several keys, the first of which has priority; None for the
-                order of adding. If the first value is a number, it is the time of each step.
+                order of adding. If the first value is a number, it is the time of each step. Dates in ISO 8601 are in
+                the order of their instants, whatever their offsets.
             from_scratch: discard the weights, and learn from everything that is stored. If no trajectory of two steps
                 is left of what the weights learnt, the index is then as before its first ``fit``.
             device: "auto" uses CUDA if available.

@@ -11,6 +11,7 @@ import numpy as np
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.experience.cooccurrence import Experience
+from pam_retriever.experience.dates import order_of
 from pam_retriever.experience.trajectories import Episode, name_of_group
 from pam_retriever.store.database import Database, Grouped
 from pam_retriever.store.growth import LearnedSteps
@@ -150,7 +151,7 @@ def _sortable(column: list[object]) -> tuple[bool, object]:
     """Returns a sort key for values of any kind. A later check rejects mixed kinds."""
     _, _, kind, order = column
     if kind == "text":
-        return True, order
+        return True, order_of(cast("str", order))
     return False, order if kind in ("integer", "real") else 0
 
 
