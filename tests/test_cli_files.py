@@ -116,6 +116,8 @@ def test_ids_that_are_null_are_made_up(tmp_path):
         ({"id": "x"}, "the id 'x' of an event before it"),
         ({"text": {"type": "text"}}, "text of events.jsonl:2"),
         ({"time": None}, "Some events have a time and some have not: events.jsonl:1"),
+        ({"time": "2026-05-19"}, "events.jsonl:2 has the time '2026-05-19', events.jsonl:1 0"),
+        ({"time": [3]}, "events.jsonl:2 has time=[3]"),
         ({"vector": None}, "Some events have a vector and some have not: events.jsonl:1"),
         ({"vector": [1, 2]}, "shape (2,)"),
         ({"vector": [1, 2, 10**400]}, "events.jsonl:2"),
@@ -182,6 +184,17 @@ def test_times_that_are_dates_can_be_asked_for(tmp_path, capsys):
     capsys.readouterr()
     assert main(["recall", str(tmp_path / "index"), "--when", "July 2023"]) == 0
     assert capsys.readouterr().out.count("a 1") == 1
+
+
+def test_times_of_which_one_is_no_date_are_told(tmp_path, capsys):
+    """One line without a date would silently take the time from every memory."""
+    days = ["2023-05-08T13:56:00", "July 3", "2023-08-14T14:24:00Z"]
+    events = [{**event, "time": day} for event, day in zip(walk("a", 3), days, strict=True)]
+    assert fit(write(tmp_path / "events.jsonl", events), tmp_path / "index") == 0
+    assert "no memory has a time: events.jsonl:2 has time='July 3', no date in ISO 8601" in capsys.readouterr().err
+    numbered = [{**event, "time": f"step {n}"} for n, event in enumerate(walk("a", 3))]
+    assert fit(write(tmp_path / "events.jsonl", numbered), tmp_path / "steps") == 0
+    assert "no memory has a time" not in capsys.readouterr().err
 
 
 # ---- incomplete runs

@@ -61,6 +61,10 @@ class EventWriter:
         """
         from tqdm.auto import tqdm
 
+        if self._contents.undated is not None:
+            sys.stderr.write(
+                f"pam-retriever: no memory has a time: {self._contents.undated}, no date in ISO 8601 as others have.\n"
+            )
         total = self._contents.events + self._contents.requests
         with tqdm(total=total, desc="events", unit="event", disable=None) as bar:
             for batch in self._log.batches():

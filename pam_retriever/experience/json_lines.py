@@ -101,6 +101,7 @@ class Contents:
         dim: the dimension of their vectors; None if they have only texts.
         timed: whether the events have a time.
         dated: whether all of these times are dates in ISO 8601.
+        undated: a line with another time, if some are dates; None if all are, or none.
     """
 
     events: int
@@ -108,15 +109,16 @@ class Contents:
     dim: int | None
     timed: bool
     dated: bool
+    undated: str | None
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """Properties of an event: its line, the length of its vector or None, and whether it has a time."""
+    """Properties of an event: its line, the length of its vector or None, and its time or None."""
 
     line: str
     dim: int | None
-    timed: bool
+    time: str | float | None
 
 
 class EventLog:
@@ -159,13 +161,13 @@ class EventLog:
             InvalidInput: a line is no event, or does not fit the lines before it. The message names the line.
         """
         first: _Kind | None = None
-        counts, dated, ids = Counter[bool](), True, set[tuple[bool, str]]()
+        counts, dates, undated, ids = Counter[bool](), 0, None, set[tuple[bool, str]]()
         for batch in self.batches():
             asks = isinstance(batch, Requests)
             for at, line in enumerate(batch.lines):
                 kind = self._kind(batch, at)
                 first = first or kind
-                _compare(kind if not asks else replace(kind, timed=first.timed), first)
+                _compare(kind if not asks else replace(kind, time=first.time), first)
                 if (asks, batch.ids[at]) in ids:
                     raise InvalidInput(
                         f"{line} has the id {batch.ids[at]!r} of an event before it.",
@@ -173,12 +175,15 @@ class EventLog:
                         "Keep the last of them.",
                     )
                 ids.add((asks, batch.ids[at]))
-                dated = dated and (asks or read_date(batch.metadatas[at].get(self._fields.time)) is not None)
+                if not asks and read_date(kind.time) is None:
+                    undated = undated or f"{line} has {self._fields.time}={repr(kind.time)[:100]}"
+                dates += not asks and read_date(kind.time) is not None
             counts[asks] += len(batch)
         if first is None:
             raise InvalidInput(f"{self.name} holds no events.", "one JSON object per line", "Check the file.")
-        timed = first.timed and counts[False] > 0
-        return Contents(counts[False], counts[True], first.dim, timed, dated and timed)
+        timed = first.time is not None and counts[False] > 0
+        dated = timed and undated is None
+        return Contents(counts[False], counts[True], first.dim, timed, dated, undated if dates else None)
 
     def _kind(self, batch: Events, at: int) -> _Kind:
         """Returns the checked properties of a line."""
@@ -190,8 +195,12 @@ class EventLog:
                 check_vectors([vector], _length(vector), "this line")
         except InvalidInput as error:
             raise InvalidInput(f"{line} cannot be read. {error.got}", error.expected, error.fix) from error
-        timed = metadata.get(self._fields.time) is not None
-        return _Kind(line, None if vector is None else len(vector), timed)
+        time = metadata.get(self._fields.time)
+        if isinstance(time, bool) or not isinstance(time, str | int | float | None):
+            raise InvalidInput(
+                f"{line} has {self._fields.time}={str(time)[:100]}.", "a number or a string", "Correct that line."
+            )
+        return _Kind(line, None if vector is None else len(vector), time)
 
     def batches(self) -> Iterator[Events]:
         """Yields batches of events, then of requests, because any event may have served a request.
@@ -243,7 +252,7 @@ def _compare(event: _Kind, first: _Kind) -> None:
     """Refuses an event that does not have the same fields as the first event."""
     for what, has, had in (
         ("a vector", event.dim is not None, first.dim is not None),
-        ("a time", event.timed, first.timed),
+        ("a time", event.time is not None, first.time is not None),
     ):
         if has != had:
             one, other = (event, first) if has else (first, event)
@@ -252,6 +261,12 @@ def _compare(event: _Kind, first: _Kind) -> None:
                 f"{what} in all, or in none",
                 "Complete them.",
             )
+    if isinstance(event.time, str) != isinstance(first.time, str):
+        raise InvalidInput(
+            f"{event.line} has the time {repr(event.time)[:100]}, {first.line} {repr(first.time)[:100]}.",
+            "a number in each line, or a string in each line",
+            "Correct one of them.",
+        )
     if event.dim != first.dim:
         raise InvalidInput(
             f"The vector of {event.line} has the shape ({event.dim},), that of {first.line} ({first.dim},).",
