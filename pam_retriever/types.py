@@ -332,6 +332,7 @@ class Calibration:
         familiarity: the scale of a link's excess over chance; see ``FitConfig``.
         novelty: the share of the associates of a memory of new experience that are new, too (Good 1953).
         directions: in which memories differ, by which noise is recognised; see ``noise.pack``. None if not measured.
+        second_step: the weight of links of links for a cue that was experienced often; see ``experience.second_step``.
     """
 
     seen: ScoringWeights
@@ -339,6 +340,7 @@ class Calibration:
     familiarity: Familiarity = "none"
     novelty: float = 0.0
     directions: str | None = field(default=None, repr=False)
+    second_step: float = 0.0
 
 
 @dataclass(frozen=True)

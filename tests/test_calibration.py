@@ -170,5 +170,5 @@ def test_the_report_calls_its_calibration_by_the_old_name_too_and_format_1_store
     with pytest.warns(DeprecationWarning, match="calibration"):
         assert report.trust == report.calibration
     stored = json.loads(json.dumps(to_stored(report.calibration)))
-    assert set(stored) == {"learnt", "unlearnt", "familiarity", "novelty", "directions"}
+    assert set(stored) == {"learnt", "unlearnt", "familiarity", "novelty", "directions", "second_step"}
     assert read_calibration(stored, DIM) == report.calibration

@@ -22,6 +22,7 @@ from pam_retriever import (
     Trajectory,
 )
 from pam_retriever.mentions.store import TABLES
+from pam_retriever.retrieval.association import SOURCES
 from pam_retriever.store.damage import check_structure
 from pam_retriever.store.files import checksum_of
 from pam_retriever.store.repair import check, repair
@@ -477,7 +478,7 @@ def test_after_a_fit_a_memory_without_experience_has_those_it_names(anywhere):
     rest = [id for id in silent.recall("temple", 22).ids if id not in before.ids]
     assert [id for id in index.recall("temple", 22).ids if id not in before.ids] == rest
     assert list(index.recall("temple", without=["mentions"])) == list(silent.recall("temple"))
-    others = ["experience", "prediction", "similarity", "links of look-alikes", "links of predictions"]
+    others = list(SOURCES)
     assert index.recall("temple", without=others).ids == before.ids
     with pytest.raises(InvalidInput, match="every source"):
         index.recall("temple", without=[*others, "mentions"])

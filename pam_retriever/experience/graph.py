@@ -177,7 +177,12 @@ class CooccurrenceGraph:
         return known & (self._times.take(rows, mode="clip") > 0) if len(self._times) else known
 
     def of(
-        self, rows: Int64, window: int, familiarity: Familiarity = "none", weights: LinkWeights | None = None
+        self,
+        rows: Int64,
+        window: int,
+        familiarity: Familiarity = "none",
+        weights: LinkWeights | None = None,
+        latest: int | None = None,
     ) -> Links:
         """Returns the links of each of ``rows``.
 
@@ -186,13 +191,15 @@ class CooccurrenceGraph:
             window: tau, the largest distance between linked memories.
             familiarity: the scale that lowers the weight of pairs that co-occur by chance.
             weights: the weight of a co-occurrence; None for 1 / distance.
+            latest: number of steps per row that count, the last stored ones; None for all.
 
         Returns:
             ``owner`` (an index into ``rows``, rising), ``linked`` (a row) and ``weight`` (sum of the weights of their
             co-occurrences, times the factor by ``familiarity``), each (E,), one entry per pair.
         """
         by_offset = weights or LinkWeights.inverse(window)
-        owner, linked, offset, salience = self._co_occurrences(*self._occurrences(rows), window, self.direction)
+        steps = self._occurrences(rows) if latest is None else self.occurrences(rows, latest)
+        owner, linked, offset, salience = self._co_occurrences(*steps, window, self.direction)
         pair, other, weight = added_up(owner, linked, by_offset.of(offset, *salience))
         if familiarity != "none":
             # by chance half of the co-occurrences are on either side

@@ -100,7 +100,10 @@ def read_calibration(stored: Mapping[str, Any] | None, dim: int) -> Calibration 
     directions = stored.get("directions")  # not always measured
     if directions is not None:
         unpack(directions, dim)
-    return Calibration(seen, unseen, stored["familiarity"], novelty, directions)
+    second_step = float(stored.get("second_step", 0.0))
+    if not 0 <= second_step <= 1:
+        raise ValueError(f"second_step {second_step!r}")
+    return Calibration(seen, unseen, stored["familiarity"], novelty, directions, second_step)
 
 
 def to_stored(calibration: Calibration | None) -> dict[str, Any] | None:

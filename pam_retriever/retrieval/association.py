@@ -18,6 +18,7 @@ import numpy as np
 
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.experience.cooccurrence import Links
+from pam_retriever.experience.second_step import place_of
 from pam_retriever.experience.walk import LEAST, walk
 from pam_retriever.model.keys import weighted
 from pam_retriever.model.scoring import BEST, LOOK_ALIKES, NAMED, channels_of, sharpened
@@ -27,6 +28,7 @@ from pam_retriever.retrieval.directed import DirectedShares
 from pam_retriever.retrieval.first_mentions import FirstMentions, Part
 from pam_retriever.retrieval.odds import products_of, share_out
 from pam_retriever.retrieval.pair_shares import Pairs
+from pam_retriever.retrieval.second_step import visible_second_step
 from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.store.view import View
 from pam_retriever.types import Calibration, Float32, Int64, ScoringWeights
@@ -40,6 +42,7 @@ SOURCES = {
     "links of look-alikes": (2,),
     "links of predictions": (3,),
     "similarity": (4, 5),
+    "links of links": (6,),
 }
 MENTIONS = "mentions"  # the source of cues without experience, if memories have names
 
@@ -90,8 +93,12 @@ class AssociationScorer:
         towards = DirectedShares.of(view, cues, t)
         seen_new, look_like = _by_appearance(cues, t, view, calibration, pool, allowed)
         named = named[0], named[1], towards.of_pairs(*named)
-        parts = [named, _exact_links(cues, view, calibration), *_hints(cues, named, t, view, calibration)]
-        parts.append(first.added_to(seen_new))
+        linked = _exact_links(cues, view, calibration)
+        parts = [named, linked, *_hints(cues, named, t, view, calibration), first.added_to(seen_new)]
+        further = NOTHING
+        if calibration.second_step:
+            further = visible_second_step(view, linked, cues.own, cues.visible, calibration.familiarity)
+        parts.append(further)
         query, row, values = _gather_by_pair(parts, cues.own, allowed)
 
         missing = np.flatnonzero(values[:, 0] == 0)  # linked, but not among the best by the channels
@@ -105,7 +112,7 @@ class AssociationScorer:
         order = np.lexsort((-share, query))
         if self._without:  # drops memories that only an excluded source found
             order = order[share[order] > 0]
-        selected = order if k is None else order[_positions(query[order]) < k]
+        selected = order if k is None else order[place_of(query[order]) < k]
         if min_score is not None:
             selected = selected[share[selected] >= min_score]
         query, row = query[selected], row[selected]
@@ -144,7 +151,7 @@ class AssociationScorer:
 
 
 def _by_source(parts: Float32, mentioned: Float32) -> Contributions:
-    """Returns the part of each source in the scores of n memories, from the parts (n, 6) and mentions (n,)."""
+    """Returns the part of each source in the scores of n memories, from the parts (n, 7) and mentions (n,)."""
     columns: dict[str, Float32] = {name: parts[:, list(its)].sum(axis=1) for name, its in SOURCES.items()}
     return Contributions.of(columns | {MENTIONS: mentioned})
 
@@ -178,18 +185,13 @@ def _hints(known: Cues, named: Part, t: Float32, view: View, calibration: Calibr
     usable &= np.cumsum(usable, axis=1) <= LOOK_ALIKES
     by, near = np.nonzero(usable)
     query, row, share = named
-    first = _positions(query) < NAMED
+    first = place_of(query) < NAMED
     first &= unsure[query] & view.links.experienced(row)
     return [
         walk(_links_of(view, calibration), (asking[by], alike[by, near], kernel[by, near])),
         walk(_links_of(view, calibration), (query[first], row[first], sharpened(share[first]))),
         (asking[at], seen[at, position], alike_weights[at, position]),
     ]
-
-
-def _positions(query: Int64) -> Int64:
-    """Returns how many entries (E,) of the same query come before each; ``query`` is sorted."""
-    return np.arange(len(query)) - np.searchsorted(query, query)
 
 
 def _links_of(view: View, calibration: Calibration) -> Callable[[Int64], Links]:

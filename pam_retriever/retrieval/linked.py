@@ -9,11 +9,13 @@ import numpy as np
 
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.experience.cooccurrence import Links
+from pam_retriever.experience.second_step import UNFITTED, interpolated
 from pam_retriever.experience.walk import walk
 from pam_retriever.model.noise import SAME
 from pam_retriever.model.scoring import LOOK_ALIKES, NEIGHBOURS, look_alike_mass
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues
+from pam_retriever.retrieval.second_step import visible_second_step
 from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.store.view import View
 from pam_retriever.types import Bools, Float32, Int64
@@ -87,7 +89,8 @@ class LinkScorer:
         view = self._view
         cosine, near = view.similar.search(cues.given, min(NEIGHBOURS, len(view.similar)), cues.among)
         own = np.where((cues.own < 0) & (cosine[:, 0] >= SAME), near[:, 0], cues.own) if near.shape[1] else cues.own
-        query, linked, mass, use = self._with_uses(self._linked(own, cosine, near), own, cues.visible)
+        by_experience = self._linked(own, cosine, near, cues.visible)
+        query, linked, mass, use = self._with_uses(by_experience, own, cues.visible)
         found = []
         for at, itself in enumerate(own.tolist()):
             rows, position = np.unique(linked[query == at], return_inverse=True)
@@ -135,7 +138,7 @@ class LinkScorer:
         association = share if share.any() else None
         return Candidates(rows, scores, similarity, association, hops, sources=Contributions.of(sources))
 
-    def _linked(self, own: Int64, cosine: Float32, near: Int64) -> Links:
+    def _linked(self, own: Int64, cosine: Float32, near: Int64, visible: Rows | None) -> Links:
         """Returns query, row and mass of each linked memory."""
         view = self._view
         if "experience" in self._without:
@@ -148,12 +151,19 @@ class LinkScorer:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
         counted = look_alike_mass(cosine[others], usable.astype(np.float32))
         by, position = np.nonzero(counted > 0)
-        seeds = (
-            np.concatenate([experienced, others[by]]),
-            np.concatenate([own[experienced], near[others[by], position]]),
-            np.concatenate([np.ones(len(experienced), np.float32), counted[by, position]]),
+        alike = others[by], near[others[by], position], counted[by, position]
+        itself = experienced, own[experienced], np.ones(len(experienced), np.float32)
+        known = walk(self._links_of, itself)
+        known = interpolated(known, visible_second_step(view, known, own, visible), UNFITTED)
+        similar = walk(self._links_of, alike)
+        return (
+            np.concatenate([known[0], similar[0]]),
+            np.concatenate([known[1], similar[1]]),
+            np.concatenate([known[2], similar[2]]),
         )
-        return walk(lambda rows: view.links.of(rows, view.window), seeds)
+
+    def _links_of(self, rows: Int64) -> Links:
+        return self._view.links.of(rows, self._view.window)
 
     def _with_uses(self, found: Links, own: Int64, visible: Rows | None) -> tuple[Int64, Int64, Float32, Float32]:
         """Adds the memories that were used with a cue; an occurrence in a trajectory counts as much as a request.

@@ -2,7 +2,7 @@
 
 Two estimates of the share of memory p for cue q are mixed by t, the probability that the cue is an experienced memory:
 
-    known    (links(q, p) + prior * learned(p | q)) / (links(q) + prior)
+    known    (1 - w) (links(q, p) + prior * learned(p | q)) / (links(q) + prior) + w second step(p | q)
     unknown  w1 learned(p | q) + w2 links of q's look-alikes + w3 links of the memories that ``learned`` finds
              + w4 similarity
 
@@ -12,9 +12,11 @@ memory were new in the experience, but not more than the share of pairs of look-
 
 ``learned`` is the softmax over the channels that ``fit`` calibrates. The first estimate is a count with Dirichlet
 smoothing (Zhai and Lafferty 2004). Links decide where there are some: the prior is so small that a memory without a
-link cannot rank above a linked one, unless ``familiarity`` shows that the two met by chance. A memory that was never
-experienced cannot have links, and was never a cue in training. So missing links are no evidence against it, and its
-share comes from similarity and the forward channel alone.
+link cannot rank above a linked one, unless ``familiarity`` shows that the two met by chance. For a cue that was
+experienced often, ``fit`` may give a weight w to the second step (``experience.second_step``), and then it can.
+
+A memory that was never experienced cannot have links, and was never a cue in training. So missing links are no evidence
+against it, and its share comes from similarity and the forward channel alone.
 """
 
 from __future__ import annotations
@@ -23,11 +25,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pam_retriever.experience.second_step import EPISODIC
 from pam_retriever.model.scoring import SMALLEST, UNTESTED, confidence, fitted
 from pam_retriever.types import Bools, Calibration, Float32, Int64
 
 UNEXPERIENCED = 3.0  # factor for the share of a memory without experience (docs/how/training.md)
-EPISODIC = 4  # a cue with at most this many linked memories per window was experienced once or twice
 
 
 class Pairs:
@@ -35,8 +37,9 @@ class Pairs:
 
     Args:
         query: (E,) the position of the cue.
-        values: (E, 6) the evidence: ``learned``, links, links of look-alikes, links of the memories that ``learned``
-            finds, similarity, and the share of a memory that was never experienced by similarity and forward.
+        values: (E, 7) the evidence: ``learned``, links, links of look-alikes, links of the memories that ``learned``
+            finds, similarity, the share of a memory that was never experienced by similarity and forward, and the share
+            of a second step along the links.
         experienced: (E,) whether the memory is in a trajectory.
         t: (Q,) the probability that each cue is an experienced memory.
         calibration: the calibration of recall.
@@ -51,11 +54,14 @@ class Pairs:
         self._total = np.bincount(query, values[:, 1], len(t))[query]  # the links of the cue together
         self._is_certain = bool(experienced.all() and (self._sure == 1).all())  # mostly
         self._novelty = self._novelty_of_associates()
+        goes_on = np.bincount(query, values[:, 6], len(t)) > 0
+        self._second_step = (calibration.second_step * goes_on).astype(np.float32)[query]
 
     def shares(self) -> Float32:
         """Returns the share (E,) of each memory in the associations of its cue."""
         values, sure = self._values, self._sure
         share = (values[:, 1] + self._prior * values[:, 0]) / (self._total + self._prior)
+        share += self._second_step * (values[:, 6] - share)
         if not self._is_certain:
             mixture = self._mixture()
             scale, of_similarity, similar = self._of_new(mixture[3])
@@ -66,8 +72,8 @@ class Pairs:
         return shares
 
     def factors(self) -> Float32:
-        """Returns the factors (E, 6) of the evidence, which add up to the shares."""
-        own, unsure = self._sure / (self._total + self._prior), 1 - self._sure
+        """Returns the factors (E, 7) of the evidence, which add up to the shares."""
+        own, unsure = self._sure * (1 - self._second_step) / (self._total + self._prior), 1 - self._sure
         by_channels, by_alike, by_named, by_similarity = self._mixture()
         of_old = (
             own * self._prior + unsure * by_channels,
@@ -76,9 +82,10 @@ class Pairs:
             unsure * by_named,
             unsure * by_similarity,
             0 * own,
+            self._sure * self._second_step,
         )
         scale, of_similarity, similar = self._of_new(by_similarity)
-        of_new = (*[0 * own] * 4, similar * of_similarity, (1 - similar) * scale)
+        of_new = (*[0 * own] * 4, similar * of_similarity, (1 - similar) * scale, 0 * own)
         factors: Float32 = np.where(self._experienced[:, None], np.stack(of_old, axis=1), np.stack(of_new, axis=1))
         return factors
 
@@ -90,7 +97,7 @@ class Pairs:
 
         Args:
             selected: (n,) the positions of the pairs.
-            values: (n, 6) their evidence, also for memories that are not among the best by similarity.
+            values: (n, 7) their evidence, also for memories that are not among the best by similarity.
             lead: (n,) ``Odds.lead`` of their cues.
         """
         linked: Float32 = (values[:, 1] > 0).astype(np.float32)
@@ -149,14 +156,14 @@ def _if_known(calibration: Calibration) -> float:
 
 
 def _if_unknown(values: Float32, mixture: Sequence[float | Float32]) -> Float32:
-    """Returns the share (E,) of each pair, from the evidence (E, 6), if the cue is no experienced memory."""
+    """Returns the share (E,) of each pair, from the evidence (E, 7), if the cue is no experienced memory."""
     by_channels, by_alike, by_named, by_similarity = mixture
-    learned, _, alike, named, similar, _ = values.T
+    learned, _, alike, named, similar, _, _ = values.T
     share: Float32 = by_channels * learned + by_alike * alike + by_named * named + by_similarity * similar
     return share
 
 
 def _never_experienced(values: Float32, by_similarity: float) -> Float32:
-    """Returns the share (E,) of each pair, from the evidence (E, 6), if the memory was never experienced."""
+    """Returns the share (E,) of each pair, from the evidence (E, 7), if the memory was never experienced."""
     share: Float32 = (1 - by_similarity) * values[:, 5] + by_similarity * values[:, 4]
     return share

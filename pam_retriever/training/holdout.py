@@ -14,7 +14,8 @@ from pam_retriever.training.calibration import Memories, fit_scoring_weights
 from pam_retriever.training.config import FitConfig
 from pam_retriever.training.cross_validation import FEWEST, cross_validated
 from pam_retriever.training.objectives import JointObjective, Objective
-from pam_retriever.training.shards import DIRECTIONS, HOLDOUT, SEEN, UNSEEN, Shard, Shards
+from pam_retriever.training.second_step import fit_second_step
+from pam_retriever.training.shards import DIRECTIONS, HOLDOUT, SECOND_STEP, SEEN, UNSEEN, Shard, Shards
 from pam_retriever.types import Bools, Calibration, Float32, Int64, ScoringWeights
 
 MOST = 200  # largest number of held-out memories
@@ -94,8 +95,15 @@ class Holdout:
             random = self._shards.generator(UNSEEN)
             self.unseen = cross_validated(self._known(model), self._shard.experience, self._window, random)
         novelty = share_of_new_associates(self._associations, self._shard.experience)
+        step = self._second_step()
         directions = directions_of_differences(self._shard.vectors, self._shards.generator(DIRECTIONS))
-        return Calibration(seen, self.unseen, self._familiarity, novelty, directions)
+        return Calibration(seen, self.unseen, self._familiarity, novelty, directions, step)
+
+    def _second_step(self) -> float:
+        if not self._measures:
+            return 0.0
+        random = self._shards.generator(SECOND_STEP)
+        return fit_second_step(self._shard.experience, self._window, self._familiarity, random)
 
     def _calibrate(
         self, model: Predictor, cues: Int64, mask: Bools, purpose: int, hidden: Bools | None = None

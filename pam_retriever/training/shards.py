@@ -14,7 +14,8 @@ from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.types import Bools, Float32, Int64
 
 BLOCKS = 16  # blocks of neighbouring trajectories per shard, which make it a sample of the index with few reads
-PASS, BATCHES, HOLDOUT, UNSEEN, SEEN, PAIRS, DIRECTIONS = 1, 2, 3, 4, 5, 6, 7  # the purposes of generators
+# the purposes of generators
+PASS, BATCHES, HOLDOUT, UNSEEN, SEEN, PAIRS, DIRECTIONS, SECOND_STEP = range(1, 9)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,95 @@
+"""Fits the weight of the second step of recall, by leaving trajectories out.
+
+The links of the other trajectories answer for cues that were experienced often, with each weight. Relevant is what the
+cues were experienced with in the trajectories that are left out. The best weight has the largest gain in nDCG@10 over
+the links alone, less two standard errors. So where a second step does not help, recall answers by the links.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pam_retriever.arrays import added_up, among
+from pam_retriever.experience.cooccurrence import Experience, Links
+from pam_retriever.experience.graph import CooccurrenceGraph
+from pam_retriever.experience.second_step import EPISODIC, interpolated, is_frequent, place_of, second_step
+from pam_retriever.training.cross_validation import DEPTH, FEWEST, FOLDS
+from pam_retriever.types import Bools, Familiarity, Float32, Float64, Int64
+
+WEIGHTS = (0.1, 0.3, 0.5, 0.7, 0.9)
+CUES = 500  # most cues that are asked
+ERRORS = 2  # standard errors by which a gain has to be larger than 0
+
+
+def fit_second_step(
+    experience: Experience, window: int, familiarity: Familiarity, random: np.random.Generator
+) -> float:
+    """Returns the weight of the second step, from 0 to 0.9.
+
+    Args:
+        experience: the trajectories.
+        window: tau.
+        familiarity: the scale of a link's excess over chance; see ``FitConfig``.
+        random: the generator for the trajectories that are left out, and for the cues.
+    """
+    trajectories = np.unique(experience.trajectory)
+    inside = np.isin(experience.trajectory, random.permutation(trajectories)[: len(trajectories) // FOLDS])
+    relevant, evidence = (_graph(experience, mask) for mask in (inside, ~inside))
+    cues = np.unique(experience.states[inside])
+    cues = random.permutation(cues[evidence.counts(cues) > EPISODIC // 2])  # others have too few links
+    cues = np.sort(cues[:CUES])
+    linked = evidence.of(cues, window, familiarity)
+    frequent = np.bincount(linked[0][is_frequent(linked[0], window)], minlength=len(cues)) > 0
+    frequent &= np.bincount(linked[0], linked[2], len(cues)) > 0
+    owner, _, strength = relevant.of(cues, window)
+    cues = cues[frequent & (np.bincount(owner, strength, len(cues)) > 0)]
+    return _best_weight(evidence, relevant, cues, window, familiarity) if len(cues) >= FEWEST else 0.0
+
+
+def _best_weight(
+    evidence: CooccurrenceGraph, relevant: CooccurrenceGraph, cues: Int64, window: int, familiarity: Familiarity
+) -> float:
+    """Returns the weight with the largest gain less its error; 0 if no gain is larger than that."""
+    query, row, strength = evidence.of(cues, window, familiarity)
+    linked = query, row, (strength / np.bincount(query, strength)[query]).astype(np.float32)
+    reached = second_step(evidence, linked, window, familiarity, lambda query, row: row != cues[query])
+    expected = relevant.of(cues, window)
+    before = _ndcg(linked, expected, len(cues))
+    best, weight = 0.0, 0.0
+    for tried in WEIGHTS:
+        gain = _ndcg(added_up(*interpolated(linked, reached, tried)), expected, len(cues)) - before
+        bound = float(gain.mean() - ERRORS * gain.std(ddof=1) / len(gain) ** 0.5)
+        if bound > best:
+            best, weight = bound, tried
+    return weight
+
+
+def _graph(experience: Experience, mask: Bools) -> CooccurrenceGraph:
+    """Returns the links of some of the steps."""
+    salience = None if experience.salience is None else experience.salience[mask]
+    steps = experience.states[mask], experience.trajectory[mask], experience.position[mask]
+    return CooccurrenceGraph(*steps, salience)
+
+
+def _ndcg(found: Links, expected: Links, queries: int) -> Float64:
+    """Returns the nDCG@10 (Q,) of what is ``found``, with a score each.
+
+    The relevance of a memory is the strength of its link, so that a neighbour counts more than a distant step.
+    """
+    query, row, score = found
+    owner, linked, strength = expected
+    memories = int(max(row.max(), linked.max())) + 1
+    pairs, keys = query * memories + row, owner * memories + linked  # the second are sorted
+    gain = np.where(among(keys, pairs), np.take(strength, keys.searchsorted(pairs), mode="clip"), 0)
+    ndcg: Float64 = _dcg(query, gain, score, queries) / _dcg(owner, strength, strength, queries)
+    return ndcg
+
+
+def _dcg(query: Int64, gain: Float32, score: Float32, queries: int) -> Float64:
+    """Returns the sum (Q,) of the gains of the ten best scores of each query, discounted by their places."""
+    order = np.lexsort((-score, query))
+    place = place_of(query[order])
+    order, place = order[place < DEPTH], place[place < DEPTH]
+    discounted = gain[order] / np.log2(place + 2)
+    total: Float64 = np.bincount(query[order], discounted, queries).astype(np.float64)
+    return total
