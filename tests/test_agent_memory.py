@@ -68,7 +68,7 @@ async def test_turns_outside_the_window_are_recalled():
     memory = Memory.from_defaults(
         session_id="today", token_limit=60, chat_history_token_ratio=0.5, token_flush_size=10, memory_blocks=[made]
     )
-    turns = ["the stairs were wet", "my wrist is in plaster", *(f"nothing much {number}" for number in range(30))]
+    turns = ["the stairs were wet", "my wrist is in plaster", *(f"nothing much {number}" for number in range(16))]
     await memory.aput_messages(said(*turns))
     window = await memory.aget()
     assert "wet" not in str([message.blocks for message in window if message.role == "user"])

@@ -232,6 +232,23 @@ class CooccurrenceGraph:
         nearest[1:] = (owner[1:] != owner[:-1]) | (linked[1:] != linked[:-1])
         return owner[nearest], linked[nearest], distance[nearest]
 
+    def in_long(self, rows: Int64, reach: int) -> Bools:
+        """Returns for each of ``rows`` (R,) whether it is only in trajectories that go on for ``reach`` steps.
+
+        They may go on before the memory or after it. Its latest occurrences count, as in ``around``.
+        """
+        owner, at = self.occurrences(rows, MOST_OCCURRENCES)
+        if self._chain is None:
+            ends = np.stack([np.maximum(at - reach, -1), at + reach], axis=1)
+            ends[ends >= len(self._rows)] = -1
+        else:
+            ends = self._chain.around(at, reach)[:, [0, -1]]
+        same = (ends >= 0) & (self._trajectory[ends] == self._trajectory[at][:, None])
+        found = np.zeros(len(rows), bool)
+        found[owner] = True
+        found[owner[~same.any(axis=1)]] = False
+        return found
+
     # ---- order
 
     def occurrences(self, rows: Int64, latest: int) -> tuple[Int64, Int64]:

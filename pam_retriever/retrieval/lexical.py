@@ -122,7 +122,9 @@ class Lexicon:
         """The length of each text in characters, by row; 0 without a text."""
         return self._now().lengths
 
-    def score(self, terms: list[str], rows: Int64, position: Int64, met: Int64) -> Float32:
+    def score(
+        self, terms: list[str], rows: Int64, position: Int64, met: Int64, weights: Float32 | None = None
+    ) -> Float32:
         """Returns the BM25 (n,) of ``rows``, with part of their neighbours' terms; at least 0.
 
         Args:
@@ -130,10 +132,13 @@ class Lexicon:
             rows: (n,).
             position: the position in ``rows`` of the memory of each neighbour in ``met``.
             met: neighbours of ``rows`` in trajectories.
+            weights: (n,) how much the neighbours of each row count; None if all count in full.
         """
         words = self._now()
         many = np.bincount(position, minlength=len(rows))[position]
         share = CONTEXT_SHARE * np.minimum(1, MOST_CONTEXT / many)
+        if weights is not None:
+            share = share * weights[position]
         position, met = np.concatenate([np.arange(len(rows)), position]), np.concatenate([rows, met])
         weight = np.concatenate([np.ones(len(rows)), share])
         length = np.bincount(position, weight * words.lengths[met], len(rows)).astype(np.float32)
