@@ -51,6 +51,11 @@ def firsts(ordered: Int64) -> Bools:
     return first
 
 
+def for_numpy(values: Any) -> Any:
+    """Returns a tensor of torch in a form that NumPy reads: without gradient, on the CPU, float32. Else ``values``."""
+    return values.detach().cpu().float() if hasattr(values, "detach") else values
+
+
 class GrowingArray:
     """An array with appends along its first axis, in amortised constant time.
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from pam_retriever.arrays import is_finite
+from pam_retriever.arrays import for_numpy, is_finite
 from pam_retriever.errors import InvalidInput, counted, id_advice, numbers_advice
 from pam_retriever.limits import (
     MAX_ID_BYTES,
@@ -182,7 +182,7 @@ def read_numbers(values: Any, got: str, expected: str, fix: str) -> Float32:
     if isinstance(values, np.ndarray) and values.dtype.kind == "c":  # NumPy only warns, and drops the imaginary part
         raise InvalidInput(f"{got} (complex numbers).", expected, fix)
     try:
-        return np.asarray(values, np.float32)
+        return np.asarray(for_numpy(values), np.float32)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"{got} ({error}).", expected, numbers_advice(values, fix)) from error
 

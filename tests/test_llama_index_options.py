@@ -81,8 +81,11 @@ def test_hybrid_counts_the_words_before_and_after_fit(fitted):
         assert "n9" in found.ids
         assert "n9" not in ask(store, cue, k=2, mode=QueryMode.DEFAULT, query_str="the text of n9").ids
     assert ask(plain, cue, k=3, mode=QueryMode.HYBRID).ids == ask(plain, cue, k=3).ids  # the query has no words
-    with pytest.raises(NotFitted):
+    with pytest.raises(NotFitted, match="Leave alpha out"):
         ask(plain, cue, mode=QueryMode.HYBRID, alpha=0.5)
+    for alpha in (-0.5, 7, float("nan")):
+        with pytest.raises(InvalidInput, match="alpha"):
+            ask(fitted, cue, mode=QueryMode.HYBRID, alpha=alpha)
 
 
 # ---- retrievers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from pam_retriever import Channels, InvalidInput, PredictiveAssociativeIndex, Trajectory
 
@@ -52,3 +53,14 @@ def test_the_ids_of_a_trajectory_are_a_list(index, wrong):
     for call in (index.observe, index.surprise, lambda one: index.fit([one], progress=False)):
         with pytest.raises(InvalidInput, match="list"):
             call(Trajectory(ids=wrong))
+
+
+@pytest.mark.parametrize("options", [{"requires_grad": True}, {"dtype": torch.bfloat16}, {"dtype": torch.float16}])
+def test_a_tensor_of_any_kind_is_an_array(options):
+    """A model that is called without ``no_grad`` returns tensors that NumPy does not read."""
+    tensor = torch.eye(4, **options)
+    index = PredictiveAssociativeIndex(embedder=lambda texts: torch.eye(4, **options)[: len(texts)])
+    index.add(texts=["one", "two"])
+    index.add(tensor, list("abcd"))
+    assert index.search(tensor[2], k=1).ids == ["c"]
+    assert [hits.ids for hits in index.search(tensor[2:], k=1)] == [["c"], ["d"]]

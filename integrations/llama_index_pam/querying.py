@@ -12,7 +12,7 @@ from llama_index.core.vector_stores.types import VectorStoreQueryMode
 
 from llama_index_pam.filters import Selection, check_filters, matches, read_filters, select, to_where
 from llama_index_pam.nodes import hit_to_node
-from pam_retriever import Channels, EmptyIndex, Hit, InvalidInput, PredictiveAssociativeIndex, Record
+from pam_retriever import Channels, EmptyIndex, Hit, InvalidInput, NotFitted, PredictiveAssociativeIndex, Record
 from pam_retriever.adapters.recalling import RecallArguments, recall_accepted
 from pam_retriever.validation import check_count, check_finite, check_text, read_numbers
 
@@ -59,7 +59,7 @@ def answer(
         k = query.similarity_top_k if query.hybrid_top_k is None else query.hybrid_top_k
         options: RecallOptions = {
             "mode": None,
-            "channels": _channels(query.alpha),
+            "channels": _channels(query.alpha, index),
             "feedback_where": settings.get("feedback_where"),
             "direction": settings.get("direction"),
         }
@@ -123,10 +123,18 @@ def _check(query: VectorStoreQuery, settings: dict[str, Any]) -> list[float]:
     return query.query_embedding
 
 
-def _channels(alpha: float | None) -> Channels | None:
+def _channels(alpha: float | None, index: PredictiveAssociativeIndex) -> Channels | None:
     """Returns the weights of channels, with ``alpha`` for similarity; 0.5 gives the weights of the mode "hybrid"."""
     if alpha is None:
         return None
+    if not 0 <= check_finite("alpha", alpha) <= 1:
+        raise InvalidInput(f"Got alpha={alpha}.", "a number from 0 to 1", "Use 0.5, or leave it out.")
+    if alpha < 1 and not index.is_fitted:
+        raise NotFitted(
+            f"Got alpha={alpha} on an index that was never fitted. It weights similarity against association.",
+            "a fitted index, or no alpha",
+            "Leave alpha out: similarity and words need no fit. Or call store.fit() first.",
+        )
     return Channels(similarity=alpha, reverse=(1 - alpha) / 2, mutual=(1 - alpha) / 2)
 
 

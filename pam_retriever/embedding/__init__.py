@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from pam_retriever.arrays import for_numpy
 from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.types import Float32
 from pam_retriever.validation import (
@@ -229,7 +230,7 @@ def _encode(encode: Callable[..., Any]) -> Callable[[list[str]], Any]:
 
 
 def _check(vectors: Any, count: int, name: str) -> npt.ArrayLike:
-    array = np.asarray(vectors)
+    array = np.asarray(for_numpy(vectors))
     if array.ndim != 2 or len(array) != count:
         raise InvalidInput(
             f"The embedder {name!r} made an array of shape {array.shape} for {counted(count, 'text')}.",

@@ -231,12 +231,12 @@ class RecallSettings:
     def _check_hops(self, weights: Channels, words: bool) -> None:
         if words and self.hops.count > 1:
             raise InvalidInput(
-                f"Got hops={self.hops.count} with a text in mode 'hybrid'.",
+                f"Got hops={self.hops.count} for a question in words.",
                 "hops=1: words are found in one step",
                 "Leave hops out, or pass mode='association', which uses the text's vector alone.",
             )
         if words and self.k is None:
-            raise InvalidInput("Got k=None with a text in mode 'hybrid'.", "a k", "Pass k, or another mode.")
+            raise InvalidInput("Got k=None for a question in words.", "a k", "Pass k, or another mode.")
         if self.hops.count == 1:
             return
         if self.k is None:
