@@ -118,6 +118,9 @@ class NoTime(datetime):
     def timestamp(self) -> float:
         raise ValueError("NaTType does not support timestamp")
 
+    def astimezone(self, tz: object = None) -> NoTime:
+        raise ValueError("NaTType does not support astimezone")
+
     def replace(self, *args: object, **kwargs: object) -> NoTime:
         return self
 
@@ -135,6 +138,8 @@ class NoTime(datetime):
         (lambda index: index.add([[1, 0]], ["c"], metadatas=Frame()), "to_dict('records')"),
         (lambda index: index.add([[1, 0]], ["c"], timestamps=["2026-05-02"]), "datetime.fromisoformat"),
         (lambda index: index.add([[1, 0]], ["c"], timestamps=[NoTime(2026, 5, 2)]), "None"),
+        (lambda index: index.recall(when=NoTime(2026, 5, 2)), "Pass None if"),
+        (lambda index: index.recall("a", when=(NoTime(2026, 5, 2), None)), "Pass None if"),
         (lambda index: index.observe([["a", "b"], ["b", "a"]]), "observe_many"),
         (lambda index: index.observe({"a", "b"}), "order"),
         (lambda index: evaluate(index, ["What happened?"], [["a"]]), "recall=lambda"),

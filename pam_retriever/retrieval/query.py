@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from pam_retriever.errors import InvalidInput, NotFitted
@@ -111,6 +111,7 @@ class RecallSettings:
         if self.k is None and self.min_score is None:
             raise InvalidInput("Got k=None.", "min_score, and hops=1, with it", "Pass k or min_score.")
         self._check_now(words and mode == "hybrid")
+        self._check_when()
         self._check_feedback(words and mode == "hybrid")
         self._check_direction(mode)
         if self.channels is not None and not isinstance(self.channels, Channels):
@@ -135,6 +136,7 @@ class RecallSettings:
             InvalidInput: a setting needs a query.
         """
         k = None if self.k is None else check_count("k", self.k)
+        self._check_when()
         if self.now is not None:
             read_timestamp(self.now)
             if not isinstance(self.now, date):
@@ -161,6 +163,12 @@ class RecallSettings:
                 "both, or a date or datetime beside when= or a question in words",
                 "Pass decay=..., a half-life.",
             )
+
+    def _check_when(self) -> None:
+        """Refuses a datetime without a time: NaT of pandas."""
+        for bound in self.when if isinstance(self.when, tuple) else (self.when,):
+            if isinstance(bound, datetime):
+                read_timestamp(bound)
 
     def _check_direction(self, mode: Mode) -> None:
         """Refuses a direction for a mode without one."""
