@@ -59,6 +59,7 @@ _ASKED = {
     "en": r"\b(?:do|have) (?:I|we)(?: have| got)? "
     rf"(?:any ?thing|something|plans|time|(?:\w+ ){{0,3}}(?:{_MEETINGS}))s?\b"
     rf"|\b(?:{_MEETINGS})s? (?:do|have) (?:I|we)\b|\bis there (?:\w+ ){{0,3}}(?:{_MEETINGS})\b|\b(?:am I|are we)\b"
+    rf"|\b(?:{_MEETINGS})\b[^,?]* (?:is|are|isn['’]t) (?:on|at|{_DAYS}|still)"
     r"|\bon my (?:calendar|agenda|schedule)\b|\bremind me (?:on|in|at|this|next)\b"
     r"|\b(?:is|are) (?:\w+ )?(?:coming|arriving|leaving|visiting|happening)\b|['’]s happening\b",
     "de": r"\bsteht\b.*\ban\b|\bhab(?:e|en)? (?:ich|wir)\b.*\b(?:vor|termine?|frei|zeit)\b",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from pam_retriever.timewords.feasts import HOLIDAYS
+from pam_retriever.timewords.lexicon import listed
 from pam_retriever.timewords.match import Atom, Match, day_in, part_of, timed
 from pam_retriever.timewords.periods import (
     DAY,
@@ -18,6 +19,7 @@ from pam_retriever.timewords.periods import (
     unit_at,
     weekend,
 )
+from pam_retriever.timewords.standing import is_adverb, is_of_noun
 
 
 def relative_unit(match: Match) -> Atom | None:
@@ -53,6 +55,12 @@ def relative_unit(match: Match) -> Atom | None:
     return match.fixed(unit_at(unit, moved(unit_at(unit, now)[0], unit, step)), unit)
 
 
+def now(match: Match) -> Atom | None:
+    """Reads "now" as the start of a range: "between now and christmas"."""
+    today = midnight(match.context.now)
+    return match.atom(lambda _anchor, _future: (today, today + DAY), "now", weak=True)
+
+
 def plain_weekend(match: Match) -> Atom | None:
     """Reads "at the weekend": from Saturday on this weekend, else the last; the next if the text looks ahead."""
     following = match.next()
@@ -73,7 +81,9 @@ def rolling_units(match: Match) -> Atom | None:
     """Reads "in the last three days", "the next two weeks"."""
     unit = match.word("U")
     previous = match.tokens[match.first - 1] if match.first else None
-    if not match.has("t") and match.context.language == "en" and previous is not None and previous.code not in "isrT.,":
+    lasts = match.has("L") and (match.context.said or _lasts(match) or match.token("L").text == "prior")
+    bare = not match.has("t") and match.context.language == "en" and previous is not None
+    if lasts and bare and previous is not None and previous.code not in "isrT.,":
         return None  # "Does the film last 2 hours?"
     count = match.number("N") if match.has("N") else 5 if match.number("w") == 1 else 2
     if (two := re.search(r"N([&u,]?)N", match.codes())) is not None:  # "the last two or three weeks"
@@ -85,6 +95,15 @@ def rolling_units(match: Match) -> Atom | None:
     if unit == "half" or unit == "weekend":
         return None
     return _rolled(match, unit, count)
+
+
+_AUXILIARIES = listed("do does did will would can could to should might may must doesn't don't won't didn't")
+
+
+def _lasts(match: Match) -> bool:
+    """Whether "last" may be the verb: "does the film last 2 hours", unlike "emails last 7 days"."""
+    words = [token.text.lower() for token in match.tokens[: match.first]]
+    return not _AUXILIARIES.isdisjoint(words) and words[0] not in ("what", "who", "where", "when", "why")
 
 
 _GERMAN_UNITS = ["tage", "tagen", "wochen", "monate", "monaten", "jahre", "jahren"]
@@ -137,10 +156,11 @@ def ahead(match: Match) -> Atom | None:
 
 def between_ago(match: Match) -> Atom | None:
     """Reads "two or three weeks ago", "3-4 days ago"."""
-    unit, now, linked = match.word("U"), match.context.now, re.search(r"N[&u,]N", match.codes())
+    unit, now, linked = match.word("U"), match.context.now, re.search(r"N[&u,]N|U&N", match.codes())
     if (match.has("B") and match.context.language != "de") or (linked is None and match.context.language != "zh"):
         return None
-    far, near = (unit_at(unit, moved(now, unit, -match.number("N", nth))) for nth in (1, 0))
+    counts = (match.number("N"), 1 if match.has("t") else match.number("N", 1))  # "a week or two ago"
+    far, near = (unit_at(unit, moved(now, unit, -count)) for count in counts)
     return match.fixed((min(far[0], near[0]), max(far[1], near[1])), unit) if unit != "half" else None
 
 
@@ -226,8 +246,9 @@ def day_from_today(match: Match) -> Atom | None:
     """Reads "yesterday", "tomorrow at 3 pm", "yesterday evening"."""
     token, previous = match.token("R"), match.tokens[match.first - 1] if match.first else None
     measured = previous is not None and (previous.code in "tN" or previous.text in ("viel", "viele", "pro"))
-    if token.text == "Morgen" and measured:
-        return None  # "ein Morgen Land", "der Morgen"
+    following = match.next()
+    if (token.text == "Morgen" and measured) or (following is not None and following.text == "date"):
+        return None  # "ein Morgen Land", "der Morgen", "a function for tomorrow's date"
     start = midnight(match.context.now) + match.number("R") * DAY
     span, kind = timed(match, (start, start + DAY), "day")
     return match.fixed(span, kind)
@@ -271,9 +292,8 @@ def weekday(match: Match) -> Atom | None:
     governed = any(match.has(code) for code in "LXTVn")
     if match.token("W").weak or _is_title(match) or _is_person(match):
         return None
-    short = len(match.token("W").text.rstrip(".")) <= 4 and match.context.language == "en"
     adverb = match.has("t") and match.token("t").text.lower() == "el"  # "El lunes tengo dentista"
-    if not governed and not adverb and not any(match.has(code) for code in "PCN") and not _stands_alone(match, short):
+    if not governed and not adverb and not any(match.has(code) for code in "PCN") and not _stands_alone(match):
         return None
     ahead = (number - today.weekday()) % 7
     if match.has("U"):
@@ -329,24 +349,30 @@ def _is_person(match: Match) -> bool:
 _SUBJECTS = ("j'", "j’", "je", "tu", "on", "nous", "vous", "il", "elle")  # "Lundi j'ai rendez-vous"
 
 
-def _stands_alone(match: Match, short: bool) -> bool:
+def _stands_alone(match: Match) -> bool:
     """Whether a weekday without a preposition is a time: at the end of a clause, not after a name."""
     previous = match.tokens[match.first - 1] if match.first else None
     following = match.next()
     if match.context.language == "zh":
         return True
     lower = match.token("W").text.islower()
+    if previous is not None and previous.text in ("long", "beau", "bon", "petit", "grand"):
+        return False  # "un long dimanche"
     if match.context.language == "fr" and not match.has("t") and lower and (previous is None or previous.code in "xZo"):
         return following is None or following.code != "Z"  # "J'ai vu Paul samedi"
     if previous is None:
         said = following is not None and following.text.lower().startswith(_SUBJECTS)
-        return following is not None and (following.code == "," or (match.context.language == "fr" and said))
+        return (match.context.language == "fr" and said) or is_adverb(match, match.token("W").text)
     behind = match.next(2)
     if previous.code in "xo" and following is not None and following.code == "u" and behind and behind.code == "W":
         return True  # "Mon through Wed", "de lunes a viernes"
-    if previous.code in "bfu&sBaqgir," or previous.text.lower() == "del":
+    if (
+        previous.code in ("bfu&sBaqgr," if match.context.language == "en" else "bfu&sBaqgir,")
+        or previous.text.lower() == "del"
+    ):
         return following is None or following.code != "Z"
-    return not short and previous.code == "x" and (following is None or following.code in ".,&u")
+    named = match.token("W").text
+    return is_adverb(match, named) or is_of_noun(match, named)
 
 
 def earlier_or_later(match: Match) -> Atom | None:
@@ -354,7 +380,7 @@ def earlier_or_later(match: Match) -> Atom | None:
     now = match.context.now
     if match.has("R"):
         return day_from_today(match)
-    if match.word("U") not in ("week", "month", "year", "quarter"):
+    if match.word("U") not in ("week", "month", "year", "quarter") or not (match.has("T") or match.word("e") == "rest"):
         return None
     start, end = unit_at(match.word("U"), now)
     today = midnight(now)

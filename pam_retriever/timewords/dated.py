@@ -10,20 +10,14 @@ from pam_retriever.timewords.feasts import HOLIDAYS
 from pam_retriever.timewords.lexicon import NAMES, listed
 from pam_retriever.timewords.match import Atom, Match, counted, daily, day_in, in_year, leads, timed, year_of
 from pam_retriever.timewords.names import NOUNS_IN_S, is_attribute, is_name, is_person
-from pam_retriever.timewords.periods import (
-    Span,
-    moved,
-    season_of,
-    third,
-    unit_at,
-    weekend,
-)
+from pam_retriever.timewords.periods import Span, moved, season_of, third, unit_at, weekend
+from pam_retriever.timewords.standing import is_adverb, is_of_noun
 
 
 def day_and_month(match: Match) -> Atom | None:
     """Reads "13 October 2023", "October 13th", "Friday, 13 October, at 3 pm"."""
     month = match.token("M")
-    if month.weak:
+    if month.weak and month.text in ("may", "march", "mar") and not (match.has("O") or match.has("W")):
         return None
     day = match.number("O") if match.has("O") else match.number("N")
     following = match.next()
@@ -60,14 +54,16 @@ def month(match: Match) -> Atom | None:
     beside = "".join(token.code for token in (previous, following) if token is not None)
     if (beside == "tZ" and named.text.lower() in NAMES) or (year is None and is_name(match, named, beside)):
         return None  # "the April O'Neil costume"
+    of = lambda y: unit_at("month", datetime(y, number, 1))  # noqa: E731
     if year is None:
         if is_person(match, named):
             return None
+        if is_of_noun(match, named.text) or is_adverb(match, named.text):
+            return in_year(match, of, "month")
         if named.weak and not (match.has("i") or (previous is not None and previous.code in "ivsBq")):
             return None
     elif named.weak and not named.text[0].isupper() and match.has("U") and match.first == 0:
         return None
-    of = lambda y: unit_at("month", datetime(y, number, 1))  # noqa: E731
     return in_year(match, of, "month", weak=match.context.language != "zh")
 
 
@@ -194,24 +190,12 @@ def season(match: Match) -> Atom | None:
     return in_year(match, lambda y: season_of(y, number), "season", weak=True)
 
 
-_LABELS = listed("question questions answer audi infiniti exercise item frage pregunta ejercicio")
-
-
-def _is_object(match: Match) -> bool:
-    """Whether a time ends a clause after a verb: "summarize Q1 for me", unlike "the question Q1", "an H1 visa"."""
-    previous, following = match.tokens[match.first - 1] if match.first else None, match.next()
-    word = previous is None or (
-        previous.code == "x" and (match.first == 1 or previous.text.islower()) and previous.text not in _LABELS
-    )
-    return word and (following is None or following.code in ".,&ru")
-
-
 def quarter(match: Match) -> Atom | None:
     """Reads "Q3", "Q3 2022"."""
     number = match.number("Q")
     if leads(match):
         return None
-    weak = match.context.language != "zh" and (match.has("t") or not _is_object(match))
+    weak = match.context.language != "zh" and (match.has("t") or not is_adverb(match, "Q"))
     return in_year(match, lambda y: unit_at("quarter", datetime(y, 3 * number - 2, 1)), "quarter", weak=weak)
 
 
@@ -221,7 +205,7 @@ def half_year(match: Match) -> Atom | None:
     wanted = year_of(match)
     if not 1 <= number <= 2:
         return None
-    weak = wanted is None and match.context.language != "zh" and not (match.has("G") and _is_object(match))
+    weak = wanted is None and match.context.language != "zh" and not (match.has("G") and is_adverb(match, "H"))
     return in_year(match, lambda y: unit_at("half", datetime(y, 6 * number - 5, 1)), "half", weak=weak)
 
 
@@ -244,7 +228,9 @@ def holiday(match: Match) -> Atom | None:
     kept = previous is not None and previous.text.lower().startswith(("spen", "celebrat"))  # "spend New Year"
     article = match.token("t").text.lower() if match.has("t") else ""
     on = (match.context.language, article) == ("es", "el") or (article == "le" and " " in match.token("H").text)
-    certain = kept or on or match.context.language == "zh" or name.endswith(" eve")
+    certain = (
+        kept or on or is_adverb(match, match.token("H").text) or match.context.language == "zh" or name.endswith(" eve")
+    )
     return in_year(match, of, kind, weak=not certain)
 
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 _LEAP_SECOND = re.compile(r"(:\d\d):60")
 _YEARS = {"IN": (2001, 2035)}  # of the Hindu calendar in ``holidays``, which warns of others
 _COMPACT = re.compile(r"^(\d{4})(\d\d)(\d\d)$")
+_LETTERS = re.compile(r"^(\d\d?)[/-]?([A-Za-z]+)[/-]?(\d+)$")
 _ZONE = re.compile(r" [A-Za-z]{3,4}$")  # an unknown zone is ignored
+_TIME_OF_DAY = re.compile(r"(\d{1,2})(?:\s*[:.h]\s*(\d\d))?(?::\d\d)?\s*(?:([ap])\.?m\.?|uhr|h)?")
 _CLOCK = re.compile(r"\d{1,2}\s*(?::|h|uhr|[ap]\.?m)", re.IGNORECASE)
 
 
@@ -47,7 +49,7 @@ def figures(text: str, language: str, day_first: bool = False) -> tuple[datetime
         The instant, aware if the text names a zone, and its unit ("minute", "hour", "day", "month"); None for an
         invalid date ("31.02.2023").
     """
-    text = _COMPACT.sub(r"\1-\2-\3", _LEAP_SECOND.sub(r"\1:59", text))
+    text = _LETTERS.sub(r"\1-\2-\3", _COMPACT.sub(r"\1-\2-\3", _LEAP_SECOND.sub(r"\1:59", text)))
     month_first = language == "en" and "." not in text and not day_first
     return _figures(text, language, month_first) or (
         _figures(text[: -len(zone[0])], language, month_first) if (zone := _ZONE.search(text)) else None
@@ -71,7 +73,9 @@ def _figures(text: str, language: str, month_first: bool) -> tuple[datetime, str
 @lru_cache(maxsize=512)
 def clock(text: str) -> tuple[int, int, str] | None:
     """Parses a time of day ("3 pm", "15:30", "15 Uhr"): returns hour, minute and unit; None if invalid."""
-    matched = re.fullmatch(r"(\d{1,2})(?:\s*[:h]\s*(\d\d))?(?::\d\d)?\s*(?:([ap])\.?m\.?|uhr|h)?", text.lower().strip())
+    matched = re.fullmatch(
+        r"(\d{1,2})(?:\s*[:.h]\s*(\d\d))?(?::\d\d)?\s*(?:([ap])\.?m\.?|uhr|h)?", text.lower().strip()
+    )
     if matched is None:
         return None
     hour, minute = int(matched[1]), int(matched[2] or 0)

@@ -11,16 +11,17 @@ HOURS = "|".join(_NUMBERS)
 _AFTER = "|".join(rf"(?<=\b{word} )" for word in ("à", "vers", "entre", "de", "et", "dès", "après", "avant", "depuis"))
 _GOVERNED = "|".join(rf"(?<=\b{word} )" for word in ("am", "vom", "zum", "dem", "den")) + r"|(?<=\d\. und )"
 FIGURES = (  # these begin with a figure or with its apostrophe
-    r"(?P<date>(?<![\w.,/#$€£-])(?:"
+    r"(?P<date>(?<![\w,/#$€£-])(?<!(?<!\.)\.)(?:"
     r"\d{4}-\d\d?-\d\d?(?:[T ]\d\d?:\d\d(?::\d\d)?(?:\.\d{1,9})?(?: ?Z\b|[+-]\d\d:?\d\d| [A-Z]{3,4}\b)?)?"
-    r"|\d{1,2}-(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*-(?:\d{4}|\d\d)"
+    r"|\d{1,2}[/-]?(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[/-]?(?:\d{4}|(?<=[/-])\d\d)"
     r"|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)|\d{1,2}-\d{1,2}-(?:19|20)\d\d|\d{1,2}\.\d{1,2}\.\d{4}|\d\d\.\d\d\.\d\d|\d{4}[/.]\d\d?[/.]\d\d?|(?:0[1-9]|1[0-2])/(?:19|20)\d\d"
     r"|(?:19|20)\d\d-(?:0[1-9]|1[0-2])|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))(?![\w/:]|[.,-]\d))"
     r"|(?P<day_month>(?<![\w.])\d{1,2}\.\d{1,2}\.(?=[\s?!,;)]|$))"
     r"|(?P<month_day>(?<![\w./])\d{1,2}/\d{1,2}(?![\w/.%]| of\b| de\b))"
     r"|(?P<years>(?<![\w./])(?:19|20)\d\d/(?:\d\d|(?:19|20)\d\d)(?![\w/.]))"
     r"|(?P<clock>(?<![\w.:])(?:\d{1,2}:\d\d(?::\d\d)?(?: ?(?:[ap]\.?m\b\.?|Uhr\b))?"
-    r"|\d{1,2} ?[ap]\.?m\b\.?|\d{1,2}h\d\d|\d{1,2}(?: Uhr|-Uhr(?=-))|\d{1,2} o['’]clock)(?![\w:])"
+    r"|\d{1,2}(?:\.\d\d)? ?[ap]\.?m\b\.?|\d{1,2}(?::\d\d)?ish|\d{1,2}h\d\d"
+    r"|\d{1,2}(?: Uhr|-Uhr(?=-))|\d{1,2} o['’]clock)(?![\w:])"
     rf"|(?:{_AFTER})\d\d? ?h(?:eures?)?(?: ?\d\d)?\b)"
     r"|(?P<decade>(?<!\w)(?:(?:1[0-9]|20)\d0s|['’]\d0s|(?<![\w'’])[2-9]0s)(?!\w)"
     r"|(?<!\w)(?:19|20)?[2-9]0er(?:n\b|[- ]Jahren?\b))"
@@ -32,7 +33,12 @@ FIGURES = (  # these begin with a figure or with its apostrophe
 )
 _SHORT_DOTTED = re.compile(r"\d\d\.\d\d\.\d\d")
 _UNITS = {"h": "hour", "hrs": "hour", "d": "day", "w": "week", "wk": "week", "wks": "week", "mo": "month", "y": "year"}
+_TO = r"\s*(?:-|–|\.\.|to|thru|through|till?|until|and)\s*"
+_TO_DOTTED, _TO_FIGURES = re.compile(_TO + r"\d\d\.\d\d\.\d\d\b"), re.compile(_TO + r"\d\d?/\d\d?(?![\d/])")
+_SURE = re.compile(r"(?:0?[1-9]|1[0-2])/(?:1[3-9]|2\d|3[01])")  # "5/13", unlike "5/8" of an inch, "24/7"
 _SHORT_UNIT = re.compile(rf"(\d{{1,3}})({'|'.join(_UNITS)})")
+_MARKS = {",": ",", "..": "u", "-": "u", "–": "u", "—": "u", "@": "h", "&": "&", "~": "g"}
+_JOINED_YEAR = re.compile(r"(?:19|20)\d\d\b")
 _KINDS = {"spoken": "clock", "tens": "decade"}
 SPANISH_HOURS = ["una", "dos", "tres", "cuatro", "cinco", "seis", "siete", "ocho", "nueve", "diez", "once", "doce"]
 DECADES = ["twenties", "thirties", "forties", "fifties", "sixties", "seventies", "eighties", "nineties"]
@@ -58,6 +64,8 @@ def _clock(text: str) -> str:
         return f"{french[1]}:{french[2]}" if french[2] else f"{french[1]}h"
     if text.startswith(("a la", "de la")):
         return f"{re.sub(r'[^0-9]', '', text)}h"  # "a las 8"
+    if text.endswith("ish"):
+        return text[:-3] if ":" in text else f"{text[:-3]}h"
     parts = text.replace("’", "'").removeprefix("a ").split()
     hour = parts[-2] if parts[-1] == "o'clock" else parts[-1]
     figure = _NUMBERS.index(hour) + 1 if hour in _NUMBERS else int(hour) if hour.isdigit() else 0
@@ -81,7 +89,9 @@ def _day_and_month(match: re.Match[str], before: str, language: str) -> list[Tok
     governors = "nsBaqfuh&r" if dotted else "nsBaq" if language == "en" else "tsBaq"
     if not dotted and day > 12:
         governors += "f"  # "from 10/31", unlike "from 3/4 to 5/8"
-    governed = week or (bool(before) and before in governors)
+    sure = _SURE.fullmatch(match[0]) is not None and language == "en"
+    ranged = _TO_FIGURES.match(match.string, end) is not None or before in ("u", "&")
+    governed = week or (bool(before) and before in governors) or (sure and (ranged or before == "t"))
     known = 1 <= day <= 31 and 1 <= month <= 12 and (dotted == (language == "de") or not dotted)
     if not governed or not known or match[0] == "9/11":
         return [Token("#", 0, start, end, match[0])]
@@ -95,7 +105,9 @@ def _short(match: re.Match[str], before: str) -> list[Token]:
         return [Token("U", "year", start, end, found), Token("Y", 2000 + int(found[-2:]), start, end, found)]
     if kind == "short":
         figure = int(found[1:])
-        named = before and before[-1] in "MSHQioaBfs"  # "July '22", "in '08", unlike "the '22 engine"
+        named = before and (
+            before[-1] in "MSHQioaBfs" or before in ("MN", "MO")
+        )  # "July '22", "in '08", unlike "the '22 engine"
         return [Token("Y", 2000 + figure if figure < 69 else 1900 + figure, start, end, found)] if named else []
     half = found[0] in "Hh"
     if half and found[1] in "34":
@@ -114,12 +126,29 @@ def _short_unit(match: re.Match[str], before: str) -> list[Token]:
     return [Token("N", int(short[1]), start, end, found), Token("U", _UNITS[short[2]], start, end, found)]
 
 
+def _is_version(match: re.Match[str], before: str) -> bool:
+    """Whether "10.12.20" is a version, without a preposition and not in a range."""
+    if _SHORT_DOTTED.fullmatch(match[0]) is None:
+        return False
+    return not (before and before in "nsBafqub&") and _TO_DOTTED.match(match.string, match.end()) is None
+
+
+def _mark(match: re.Match[str], before: str) -> list[Token]:
+    """Returns the token of a mark; none for that of "jul-2023"."""
+    found = match[0]
+    if before in ("M", "Q", "G") and found in "-/" and _JOINED_YEAR.match(match.string, match.end()):
+        return []
+    return [Token("." if found in '.?!;:¿¡"”)' else _MARKS.get(found, "#"), 0, match.start(), match.end(), found)]
+
+
 def figure(match: re.Match[str], before: str, language: str) -> list[Token]:
     """Returns the tokens of a figure or a mark after two tokens with the codes ``before``."""
+    if match.lastgroup == "mark":
+        return _mark(match, before[-1:])
     found, start, end = match[0], match.start(), match.end()
     kind = _KINDS.get(match.lastgroup or "", match.lastgroup)
-    if kind == "date" and language == "en" and _SHORT_DOTTED.fullmatch(found):
-        return [Token("#", 0, start, end, found)]  # a version
+    if kind == "date" and language == "en" and _is_version(match, before[-1:]):
+        return [Token("#", 0, start, end, found)]
     if kind in ("date", "years", "clock"):
         code = "D" if kind == "date" else "J" if kind == "years" else "C"
         return [Token(code, _clock(found.lower()) if code == "C" else found, start, end, found)]
@@ -136,7 +165,4 @@ def figure(match: re.Match[str], before: str, language: str) -> list[Token]:
     if kind == "number":
         figure = int(found)
         return [Token("Y" if len(found) == 4 and 1000 <= figure < 3000 else "N", figure, start, end, found)]
-    if kind == "mark":
-        code = "." if found in '.?!;:¿¡"”)' else "," if found == "," else "u" if found in "-–—" else "#"
-        return [Token(code, 0, start, end, found)]
     return _short_unit(match, before)

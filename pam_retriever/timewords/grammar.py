@@ -15,10 +15,10 @@ from pam_retriever.timewords.lexicon import Token
 from pam_retriever.timewords.match import HOURS, Atom, Context, Match
 
 _HOURS = rf"(?:(?:b[gh]?t?[NC]&|fh?t?[NC]u|[CN]u)t?C|(?:{HOURS.pattern})(?![xU]))"
-_AT = rf"(?:{_HOURS}|[aB]?[hgu]?[hgu]?t?C(?!n?t?(?:M[NO]|[NO]o?M|D|R))(?:[ofi]?t?P)?|[hi]t?P|[hg]t?N(?=[.,]|$))"
-_CLOCK = rf"(?:(?:{_HOURS}|[aB]?[hg]?C|[hg]N(?=n[RW])|PoC),?[no]?t?)"
+_AT = rf"(?:{_HOURS}|[aBq]?[hgu]?[hgu]?t?C(?!n?t?(?:M[NO]|[NO]o?M|D|R))(?:[ofi]?t?P)?|[hi]t?P|[hg]t?N(?=[.,]|$))"
+_CLOCK = rf"(?:(?:{_HOURS}|[aBq]?[hg]?C|[hg]N(?=n?R|nW)|PoC),?[no]?t?)"
 _REPEATED = re.compile("E[UWMSHP]")  # "each day" last week
-_YEAR = "(?:,?o?U?Y|o?t?[LXT]U|o?t?U[LX]|,?[Nt]UA|,?A[Nt]U|,?BNU)"
+_YEAR = "(?:,?[oi]?t?U?Y|o?t?[LXT]U|o?t?U[LX]|,?[Nt]UA|,?A[Nt]U|,?BNU)"
 _WEEKDAY = "n?t?[TX]{0,2}W"  # beside its date: "this Friday, 7 June"
 _TO = "[&u,]"  # between the two counts of "two or three weeks ago"
 _OF_WEEK, _LEADING_WEEK = "(?:[LXT]U|U[LX])", "[LXT]U"
@@ -35,7 +35,11 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
             "M",
             dated.day_and_month,
         ),
-        (rf"(?:C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?M#?t?[NO](?:[,#]?Y|o?[LXT]U)?(?:,?{_AT})?", "M", dated.day_and_month),
+        (
+            rf"(?:C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?M#?t?[NO](?:[,#]?[oi]?Y|o?[LXT]U)?(?:,?{_AT})?",
+            "M",
+            dated.day_and_month,
+        ),
         (rf"Y?,?M,?[NO]PC?|Y,?M,?[NO](?:,?{_AT})?", "M", dated.day_and_month),
         (r"[NO](?=(?:[&,]t?[NO])*&t?[NO]o?M)|(?:(?<=M[NO]&)|(?<=M[NO]&t))[NO]", "", ordinal.day_of_list),
         (r"[NO]ut?[NO]o?M(?:,?o?Y|o?[LXT]U)?|[NO]o?ut?[NO]o?M", "M", dated.days_and_month),
@@ -51,7 +55,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (r"t?U?YuN(?!M)", "Y", dated.two_years),
         (r"t?K", "K", dated.decade),
         (r"t?UN", "U", dated.decade_of_years),
-        (r"UN(?:,?o?Y)?|Y,?UN", "U", ordinal.numbered_week),
+        (r"UN(?:,?o?Y)?|Y[,u]?UN", "U", ordinal.numbered_week),
         (r"t?(?:v[oi]?t?)?OU", "U", ordinal.numbered_century),
         (r"t?OUot?K", "K", ordinal.half_of_decade),
         (rf"OU{_YEAR}?", "U", ordinal.numbered_week),
@@ -59,6 +63,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (r"t?U[LXT]", "U", counted.relative_unit),
         (r"TN[LV]U|t?[LXTV]t?wo?U|t?[LXTV]t?w?NU|[tTo]?N[LV]U|t?NU[LX]|t?[NN]?[LXV]NU", "U", counted.rolling_units),
         (rf"t?[LXV]N{_TO}?NU|[tTo]?N{_TO}N[LV]U", "U", counted.rolling_units),
+        (r"t?k(?=[u&q])|(?<=bk&)t?k", "k", counted.now),
         (r"(?:[hnir]?t?)?U", "U", counted.plain_weekend),
         (r"[Nt]UA(?:nW|[WR])|[Nt]Uf[WR]|RB[Nt]U", "U", counted.units_from_day),
         (r"[Nw]o?dA|ANd", "d", counted.days_ago),
@@ -73,6 +78,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
             "U",
             counted.ago,
         ),
+        (r"tU&NA", "A", counted.between_ago),
         (r"[Nt]UF|iF?(?:[Nt]|t?wo?)U|F[Ntw]U|wUF", "U", counted.ahead),
         (rf"{_CLOCK}?R(?:i?t?P)?(?:,?{_AT})?|Pn?R", "R", counted.day_from_today),
         (rf"(?:{_CLOCK}|[hg]N)?t?[LT]P(?:,?{_AT})?|t?P[LX]", "P", counted.part_of_day),
@@ -106,7 +112,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (rf"t?OU(?:{_YEAR}|ot?U)?|t?(?:[OL](?:N|w)?|N[OL])U(?:oY|ot?[LXT]?U|oU[LX])", "U", ordinal.nth_in_year),
         (r"t?[OL](?:N|wo?)?[UW]o(?:t?[LXT]U|t?U[LX]|t?U)|[LXT]Uo?ON?[UW]", "U", ordinal.nth_in_month),
         (rf"Y?M{_YEAR}?o?ON?[UW]", "M", ordinal.nth_in_month),
-        (r"et?TU|eR", "e", counted.earlier_or_later),
+        (r"et?TU|etU|eR", "e", counted.earlier_or_later),
         (r"n?t?[NO]o(?:t?[LXT]U|t?U[LX]|t?U)|[LXT]UO", "U", ordinal.day_of_that_month),
         (r"Pot?O|(?:n(?:W,?)?|(?<=[saqBur])|(?<=Uo))tO|[fb]t?O[u&]h?t?O", "O", ordinal.day_of_month),
         (r"t?O", "O", ordinal.day_of_month),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -15,15 +17,17 @@ from pam_retriever.timewords.titles import is_title
 
 FAR_PAST, FAR_FUTURE = datetime.min, datetime.max  # of a span with an open end
 _GOVERNORS = frozenset("inrhsBabfguqvo")
+_SECOND = timedelta(seconds=1)
 _NEAR_YEARS = 20  # from now; "for 2000" is a price
 _BOOKED = listed(
-    "booked booking reserve reserved reservation schedule scheduled ticket tickets goal goals target targets"
+    "booked booking bookings reserve reserved reservation schedule scheduled ticket tickets goal goals target targets"
     " budget gebucht reserviert karten ziele réservé réservation billets objectifs reservé reserva reservamos entradas"
     " billetes metas presupuesto"
 )
 _PASSED = listed("come comes came coming stop stops stopped drop drops dropped swing swung pass passed go went")
 _WHO = listed("i you he she we they to")
 _OR_BEYOND = re.compile(r"&(?:[ejpA](?=[.,ox]|$)|[aB](?=[.,]|$))")
+_NEAR = listed("just right shortly soon immediately directly kurz direkt gleich juste justo poco peu")
 _AND = ("and", "und", "et", "y")
 _SINCE = re.compile(r"s[xZtuo]{1,8}[inh]t?$")  # "since I moved to Leeds in" 2021
 
@@ -52,8 +56,8 @@ class Joiner:
         front = self.codes[max(0, atom.first - 3) : atom.first].replace("t", "")
         if front.endswith("q") and self.tokens[max(0, atom.first - 2)].text.lower() in _PASSED:
             return front[:-1]  # "did the plumber come by yesterday"
-        if front.endswith("g") and self.codes[atom.first] == "n":
-            return front[:-1]  # "is Ann around on Friday"
+        if front.endswith("g") and (self.codes[atom.first] == "n" or self.tokens[max(0, atom.first - 2)].text == "be"):
+            return front[:-1]  # "is Ann around on Friday", "won't be around tomorrow"
         return front[:-1] if front.endswith("uh") else front  # "bis zum 10."
 
     def resolve(self, atom: Atom, anchor: datetime | None = None, future: bool | None = None) -> Span | None:
@@ -61,7 +65,8 @@ class Joiner:
             if future is None and not atom.fixed:
                 if self.is_booked(atom) or (self.context.ahead == "planned" and self.is_yearly(atom)):
                     return self.nearest(atom)
-                if self.context.ahead in ("present", "asked") and re.search("fB?$|g$", self.before(atom)):
+                asked = self.context.ahead in ("present", "asked") and self.context.language != "fr"  # "du 14 juillet"
+                if asked and re.search("fB?$|g$", self.before(atom)):
                     future = False  # "Do I have time for the report from Friday?"
             return atom.resolve(anchor or self.context.now, self.context.future if future is None else future)
         except (ValueError, OverflowError):  # outside the years 1 to 9999
@@ -96,7 +101,7 @@ class Joiner:
         if left.kind == right.kind == "year" and left.weak and right.weak and left.first and "#" not in link:
             dash = not self.tokens[left.last + 1].text.isalpha()
             governors = "fbiso" if self.context.language in ("fr", "es") else "fbis"  # "de 2018 a 2020"
-            if not dash and front[-1:] not in governors:
+            if not dash and front[-1:] not in governors and self.link(left) not in ("through", "thru", "until", "till"):
                 return False  # "add 1000 to 2000"
         if re.fullmatch(r"#?ut?[hni]?t?", link):
             return True
@@ -104,11 +109,11 @@ class Joiner:
 
     def range(self, left: Atom, right: Atom) -> Span | None:
         """Joins two times to a range. A start without a year is the last one before the end."""
-        end = self.resolve(right)
+        end = self.resolve(right, future=True if left.kind == "now" else None)
         start = end and (self.resolve(left) if left.fixed else self.resolve(left, end[0], False))
         if start is None or end is None:
             return None
-        if "C" in self.codes[right.first : right.last + 1]:
+        if right.kind in ("minute", "hour"):
             end = end[0], end[0]  # "from 23:00 on 31 December to 01:00 on 1 January"
         codes = self.codes[left.first : left.last + 1]
         if "Y" in codes and left.kind != "year" and not right.fixed:  # "March 2022 to May"
@@ -161,7 +166,7 @@ def joined(tokens: list[Token], found: list[Atom], context: Context) -> list[Tim
     """Returns the times that the atoms of a sentence mean together, in order."""
     joiner = Joiner(tokens, context)
     times: list[Time] = []
-    found = [atom for atom in found if not is_title(tokens, atom.first, atom.last)]
+    found = _with_years(joiner, [atom for atom in found if not is_title(tokens, atom.first, atom.last)])
     ends, at, listed = _ends_of_lists(joiner, found), 0, False
     while at < len(found):
         atom = found[at]
@@ -174,7 +179,9 @@ def joined(tokens: list[Token], found: list[Atom], context: Context) -> list[Tim
                 listed = False
                 continue
         beside = shifted(joiner, atom) or at_clock(joiner, atom)
-        if beside is not None:
+        if atom.kind == "now":
+            listed = False
+        elif beside is not None:
             first, span, kind = beside
             while times and times[-1].last >= first:
                 times.pop()  # "Sunday" of "the Sunday before 10 September", "at 9:30" of "at the 9:30 call on Monday"
@@ -186,6 +193,45 @@ def joined(tokens: list[Token], found: list[Atom], context: Context) -> list[Tim
             listed = ends[at] is not None
         at += 1
     return times
+
+
+_CLAUSE = re.compile(r"[xZt#nhirfo]*")  # between a time and its year: "the christmas party last year"
+_YEARLY = frozenset(["month", "day", "season", "quarter", "part of month", "week", "weekend", "part of day"])
+
+
+def _with_years(joiner: Joiner, found: list[Atom]) -> list[Atom]:
+    """Gives a time without a year that of "last year" or "in 2022" beside it in its clause, and leaves that out."""
+    merged: list[Atom] = []
+    for atom in found:
+        before = merged[-1] if merged else None
+        for part, whole in ((before, atom), (atom, before)):
+            if before is None or part is None or whole is None or not _is_year_of(joiner, part, whole):
+                continue
+            if _CLAUSE.fullmatch(joiner.between(before, atom)) is None:
+                continue
+            end = joiner.resolve(whole)
+            span = end and joiner.resolve(part, end[1] - _SECOND, False)
+            if end and span and end[0] <= span[0] < end[1]:
+                merged[-1] = replace(part, resolve=partial(_always, span), fixed=True)
+                break
+        else:
+            merged.append(atom)
+    return merged
+
+
+def _always(span: Span, _anchor: datetime, _future: bool) -> Span:
+    return span
+
+
+def _is_year_of(joiner: Joiner, part: Atom, whole: Atom) -> bool:
+    """Whether one time comes every year, and the other is one year: "christmas" and "last year"."""
+    named = joiner.codes[part.first : part.last + 1]
+    years = joiner.codes[whole.first : whole.last + 1]
+    relative = re.fullmatch("t?(?:[LXT]U|U[LX]|[Nt]UA)", years) is not None
+    whole_year = (
+        whole.kind == "year" and whole.fixed and (relative or (years == "Y" and joiner.before(whole)[-1:] == "i"))
+    )
+    return whole_year and not part.fixed and part.kind in _YEARLY and re.search("[MHSQ]", named) is not None
 
 
 def _ends_of_lists(joiner: Joiner, found: list[Atom]) -> list[Atom | None]:
@@ -248,10 +294,11 @@ def _on_one_side(joiner: Joiner, atom: Atom, span: Span, front: str, behind: str
         front == "f" and (behind == "j" or re.match(r"n(?:[.,]|$)", joiner.codes[atom.last + 1 :]))
     ):
         return Time(first, atom.last + 1, (start, FAR_FUTURE), "after")
-    if front == "B":
-        return Time(first, atom.last, (FAR_PAST, start), "before")
-    if front == "a":
-        return Time(first, atom.last, (end, FAR_FUTURE), "after")
+    if front in ("a", "B"):
+        near = max(7 * DAY, (end - start) / 4) if first and joiner.tokens[first - 1].text.lower() in _NEAR else None
+        if front == "B":
+            return Time(first, atom.last, (start - near if near else FAR_PAST, start), "before")
+        return Time(first, atom.last, (end, end + near if near else FAR_FUTURE), "after")
     if front == "q" or (front == "u" and joiner.tokens[first].text.lower() in ("until", "till", "bis", "hasta")):
         return Time(first, atom.last, (FAR_PAST, end), "until")
     if front == "g" and end - start == DAY and joiner.tokens[first].text.lower() != "about":

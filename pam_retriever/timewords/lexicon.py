@@ -46,7 +46,7 @@ FUTURE = {
     "en": r"\b(will|won't|shall|gonna|going to|plan(?:s|ned|ning)?|upcoming|looking forward|can't wait|due|about to)\b"
     r"|'ll\b|\bwhen(?:['’]s| is| are| does| do)\b|\bneeds? to\b|\bha(?:s|ve) to\b",
     "de": r"\b(wird|werden|werde|wirst|muss|müssen|planen|plane|geplant|vorhaben)\b",
-    "fr": r"\b(allons|vais|va|vont|prévu|prévoyons|sera|serons|ferons)\b",
+    "fr": r"\b(allons|vais|va|vont|prévue?s?|prévoyons|sera|serons|ferons)\b",
     "es": r"\b(vamos a|voy a|va a|van a|planeamos|planeado|será|haremos)\b",
     "zh": r"将(?!军)|(?<![开聚晚约社机一年大宴协学的个么些场])会(?![议员计面谈话所场长])|(?<![重主需])要(?![求点])"
     r"|打算|安排|有空|计划(?=[在去做要明下])",
@@ -79,6 +79,7 @@ DEPENDING: dict[str, tuple[str, bool, Entry | None]] = {
     "preceding": ("t", True, (("L", 1),)),  # "the preceding week", unlike "the week preceding 10 July"
     **dict.fromkeys(("starting", "commencing", "ending"), ("U", True, (("o", 1),))),  # "the week ending 6 September"
     "beginning": ("U", True, (("o", 1),)),
+    "mo": ("NtLXTV", False, None),  # "2 mo ago", unlike "Mo Farah"
     "du": ("vPNOUSHQ", True, (("o", 1),)),  # "à la fin du mois dernier", unlike "du 3 au 10 mai"
     **dict.fromkeys(("passé", "passée"), ("UWSMH", False, None)),  # "s'est-il passé"
     **dict.fromkeys(("pasado", "pasada"), ("UWSMHt", False, None)),  # "ha pasado", unlike "el pasado lunes"
@@ -95,7 +96,7 @@ def words(language: str) -> tuple[dict[str, Entry], dict[str, list[tuple[tuple[s
             continue
         head, _, names = line.partition(": ")
         entry = tuple(_coded(part) for part in head.split())
-        for name in names.split():
+        for name in (form for found in names.split() for form in _spellings(found)):
             parts = tuple(name.split("_"))
             if len(parts) == 1:
                 single[name] = entry
@@ -106,6 +107,14 @@ def words(language: str) -> tuple[dict[str, Entry], dict[str, list[tuple[tuple[s
     for found in phrases.values():
         found.sort(key=lambda phrase: -len(phrase[0]))
     return single, phrases
+
+
+def _spellings(name: str) -> set[str]:
+    """Returns a name, and its forms without apostrophe and in short: "mothers day", "presidents' day", "xmas eve"."""
+    forms = {name, name.replace("'s", "s"), name.replace("'s_day", "s_'_day")} if "'s_" in name + "_" else {name}
+    return forms | (
+        {name.replace("christmas", "xmas")} if name in ("christmas", "christmas_day", "christmas_eve") else set()
+    )
 
 
 def _add_forms(single: dict[str, Entry], language: str) -> None:

@@ -166,7 +166,7 @@ def timed(match: Match, span: Span | None, kind: str) -> tuple[Span | None, str]
         side = codes[: at - match.first].rstrip("thg")[-1:]
         if side == "B" and start == span[0] and any(match.has(code) for code in "WRMD"):
             start = span[1]  # "just before midnight on Saturday"
-        if side in ("a", "B"):
+        if side and side in "aBq":
             return ((start, span[1]) if side == "a" else (span[0], start)), "hour"
         return (start, start + (timedelta(minutes=1) if unit == "minute" else timedelta(hours=1))), unit
     if match.has("P"):

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from pam_retriever.timewords.match import Atom, Match, day_in, in_year, timed, year_of
 from pam_retriever.timewords.periods import DAY, Span, midnight, months_later, moved, nth_weekday, third, unit_at
+from pam_retriever.timewords.standing import begins_phrase, is_adverb
 
 _FIRST_WEEK = 10  # without a year; "week 3" is one of a course
 
@@ -25,8 +26,10 @@ def numbered_week(match: Match) -> Atom | None:
     if alone and not german:
         of_course = following is not None and following.code in "oi"
         before = match.tokens[match.first - 1] if match.first else None
-        certain = chinese or (before is not None and before.code == "t" and named != "week")  # "la semaine 36"
-        if number < _FIRST_WEEK or of_course or named not in ("week", "semaine", "semana", "周"):
+        certain = (
+            chinese or is_adverb(match, named) or (before is not None and before.code == "t" and named != "week")
+        )  # "la semaine 36"
+        if number < _FIRST_WEEK or of_course or named not in ("week", "wk", "semaine", "semana", "周"):
             return None
 
     def of(year: int) -> Span | None:
@@ -211,7 +214,7 @@ def day_of_month(match: Match) -> Atom | None:
     before = previous.code if previous is not None else ""
     german = token.text.endswith(".") and match.context.language == "de"
     chinese = token.text.endswith(("号", "日"))
-    if following is None or following.code in ".,&":
+    if following is None or following.code in ".,&" or (match.context.language == "en" and begins_phrase(match)):
         ends = True
     else:
         ends = following.text.islower() if german else chinese and following.text not in _NUMBERED

@@ -8,15 +8,15 @@ _ENGLISH = (
     "|sent|kept|knew|grew|died|used|broke|built|chose|drove|rode|rose|woke|spoke|stole|froze|forgot|hid|bit|ate|drank"
     "|sang|swam|rang|sank|hung|stuck|dug|threw|blew|drew|flew|shook|stood|understood|held|heard|sold|caught"
     "|taught|thought|brought|fought|slept|dealt|meant|lent|spent|shot|wore|tore|fell|paid|laid|led|fed|became"
-    "|(?!excited|thrilled|need|indeed|speed|tired|scared|interested|married|invited|supposed|scheduled)"
+    "|(?!excited|thrilled|need|indeed|speed|tired|scared|interested|married|invited|supposed|scheduled|closed)"
     r"[a-z]{2,}[^\We]ed"
 )
 _GERMAN = (
     r"seit|jeden|jede|immer|oft|fotos?|bild(?:er)?|vor(?= \w)|war(?:en|st)?|hatten?"
-    r"|\w*(?:gab|kam|ging|sah|fuhr|lor|fand|schrieb|las|traf|lief|blieb|starb|nahm|ließ|hielt|rief|schlief|stand|brach"
+    r"|(?!(?:auf|aus|an|ab|ein)gaben)\w*(?:gab|kam|ging|sah|fuhr|lor|fand|schrieb|las|traf|lief|blieb|starb|nahm|ließ|hielt|rief|schlief|stand|brach"
     "|flog|zog|sang|half|sprach|gann|fiel|schlug|trug|trank|wurde|aß)(?:en|n|st)?"
     r"|(?:tat|saß|lag|bat|hing|stieg|lud|warf|wuchs|bot|stieß|schloss)(?:en|st)?"
-    r"|\w{2,}[^s\W]te[nst]?|(?!gehe?n|gehst|geht|geben|gegen|gestern|genießt|gehört)ge\w{2,}(?:t|en)"
+    r"|(?!(?:heirat|arbeit|wart|start|miet|test|halt|reit|biet|tret|mitt|heut|letzt|zweit|dritt|seit|kart|leut|könn|möch|hälf)\w)\w{2,}[^s\W]te[nst]?|(?!gehe?n|gehst|geht|geben|gegen|gestern|genießt|gehört)ge\w{2,}(?:t|en)"
     r"|(?:ab|an|auf|aus|ein|mit|um|vor|weg|zu|zurück|los)ge\w{2,}(?:t|en)|\w{3,}iert|ver\w{3,}en"
 )
 _FRENCH = (
@@ -36,5 +36,5 @@ PAST_TENSE = {
     "de": rf"\b(?:{_GERMAN})\b",
     "fr": rf"\b(?:{_FRENCH})\b",
     "es": rf"\b(?:{_SPANISH})\b",
-    "zh": "了|过|曾|当时|以前|出生|时候|每|一直|前|照片",
+    "zh": "几点.{1,3}的|了|过|曾|当时|以前|出生|时候|每|一直|前|照片",
 }

@@ -15,8 +15,11 @@ _TASKS = (
     r"to-?dos?|tasks|agenda|appointments|deadlines|reminders|itinerary"
     r"|(?:calendar|schedule|plans)(?= (?:on|for|this|in)\b)"
 )
+# not verbs of a plan, or verbs whose past tense has the same form
+_NOT = rf"(?:{_KNOWN})s?|is|was|has|does|are|were|have|did|do|can|put|hit|set|cut|cost|let|hurt|shut|quit"
 PRESENT = {
-    "en": rf"\b(?:do|does|can|could|should|must|may) (?:{_PEOPLE}|the \w+|(?!(?:you|the)\b)[^\W\d]+)"
+    "en": rf"^\W*(?:who|what|which \w+) (?!(?:{_NOT})\b)[a-z]+[^\Ws]s\b|^\W*which \w+s (?!(?:{_NOT})\b)[a-z]+\b|"
+    rf"\b(?:do|does|can|could|should|must) (?:{_PEOPLE}|the \w+|(?!(?:you|the)\b)[^\W\d]+)"
     rf"(?: (?:all|both|still|also|need to))? (?!(?:{_KNOWN})\b)[a-z]+\b"
     rf"|\b(?:what|where|who|when|which \w+) (?:I|we|they) (?!(?:{_KNOWN}|can)\b)[a-z]+\b"
     rf"|\bdo you (?!(?:{_KNOWN}|have|love|like)\b)"
@@ -34,7 +37,8 @@ PRESENT = {
     r"|\b(?:fällig|termine?|fristen|aufgaben|agenda|to-?dos?)\b",
     "fr": r"\b\w{2,}-(?:t-)?(?:je|on|nous|ils?|elles?)\b|\b(?:je|on|nous) (?:n['’])?\w+|\bj['’](?!ai \w+[ée]s?\b)\w+"
     r"|\bqui (?:vient|viennent|passe|arrive|part|fait|garde|s['’]occupe)\b"
-    r"|\b(?:commence|vient|arrive|part|ouvre|ferme|finit|reprend|a lieu)\b|\b(?:rendez-vous|rdv|agenda|échéances)\b",
+    r"|\b(?:commence|vient|arrive|part|ouvre|ferme|finit|reprend|a lieu|reste|restent)\b"
+    r"|\b(?:rendez-vous|rdv|agenda|échéances)\b",
     "es": r"\b(?:tengo|hago|voy|vengo|salgo|veo|debo|puedo|hay|toca|vamos|\w+emos"
     r"|(?:tien|vien|sal|hac|deb|pued|cumpl)e[sn]?"
     r"|(?:lleg|empiez|termin|viaj|trabaj|qued|pas|cierr|regres|abr|toc)an?|abren?|vuelven?)\b"

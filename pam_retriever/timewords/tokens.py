@@ -24,7 +24,7 @@ _IN_SELDOM = frozenset(  # a match of ``_SELDOM`` has one of these words
 )
 _OTHER = (
     r"(?P<word>[^\W\d_]+(?:['’][^\W\d_]+|-[^\W\d_]+)*)"
-    r"|(?P<junk>[\w$€£#]+)|(?P<mark>[.?!;:,–—-]|[^\w\s])"
+    r"|(?P<junk>[\w$€£#]+)|(?P<mark>(?<=\d)\.\.(?=\d)|[.?!;:,–—-]|[^\w\s])"
 )
 _WORD = re.compile(r"[^\W\d_]+")
 _TELLING_WORD = re.compile(r"(?<!\d)[^\W\d_]+")  # not the "am" of "10am"
@@ -155,7 +155,7 @@ def _spaced(text: str, language: str, begin: int, finish: int) -> list[Token]:
             tokens.append(Token(code, 0, start, end, word))
             at += 1
             continue
-        if match.lastgroup not in _WORDS:
+        if match.lastgroup not in _WORDS and not (match.lastgroup == "junk" and word.lower() in known):
             if not _ends_abbreviation(tokens, matches, at):
                 tokens.extend(figure(match, "".join(token.code for token in tokens[-2:]), language))
             at += 1
@@ -237,8 +237,10 @@ def _depending(word: str, tokens: list[Token], entry: Entry | None) -> Entry | N
 def _ends_abbreviation(tokens: list[Token], matches: list[re.Match[str]], at: int) -> bool:
     """Whether a mark is the full stop of an abbreviation: "Sept. 2021", "Mon. 5 March"."""
     short = bool(tokens) and tokens[-1].code in "MW" and len(tokens[-1].text) <= 4 and tokens[-1].text.lower() != "may"
-    follows = at + 1 < len(matches) and matches[at + 1].lastgroup in ("number", "ordinal")
-    return short and follows and matches[at][0] == "." and tokens[-1].end == matches[at].start()
+    if not short or matches[at][0] != "." or at + 1 == len(matches) or tokens[-1].end != matches[at].start():
+        return False
+    following = matches[at + 1][0][0]
+    return following.islower() or following.isdigit() or following in "'’,"
 
 
 def _bare(word: str) -> str:
@@ -250,10 +252,12 @@ def _bare(word: str) -> str:
 def _phrase(
     matches: list[re.Match[str]], at: int, found: list[tuple[tuple[str, ...], Entry]]
 ) -> tuple[int, Entry | None]:
+    if not found:
+        return 1, None
+    longest = len(found[0][0])
+    behind = tuple(match[0].lower().replace("’", "'") for match in matches[at + 1 : at + longest])
     for parts, entry in found:
-        if at + len(parts) <= len(matches) and all(
-            matches[at + n][0].lower().replace("’", "'") == part for n, part in enumerate(parts)
-        ):
+        if parts[1:] == behind[: len(parts) - 1]:
             return len(parts), entry
     return 1, None
 

@@ -21,12 +21,13 @@ M9: september sept sep|M10: october oct|M11: november nov|M12: december dec
 W0: monday mon|W1: tuesday tue tues|W2: wednesday wed weds|W3: thursday thu thur thurs|W4: friday fri|W5: saturday sat
 W6: sunday sun
 Uminute: minute minutes min mins|Uhour: hour hours hr hrs|Uday: day days
-Uweek: week weeks wk wks|Umonth: month months mos|Uyear: year years yr yrs
-Uquarter: quarter quarters|Udecade: decade decades|Ucentury: century centuries
+Uweek: week weeks wk wks|Umonth: month months mos mo|Uyear: year years yr yrs
+Uquarter: quarter quarters qtr|Udecade: decade decades|Ucentury: century centuries
 Uweekend: weekend weekends week-end wknd
 Uhalf: half|N2 Uweek: fortnight|C12h: noon midday lunchtime|C0h: midnight
 N6 Umonth: half_a_year half_year|N30 Uminute: half_an_hour half_hour|N15 Uminute: quarter_of_an_hour quarter_hour
-N5 Uyear: half_a_decade|Uweek: calendar_week|i1 Hthe_holidays: over_the_holidays during_the_holidays
+N5 Uyear: half_a_decade|Uweek: calendar_week|Uyear: fiscal fiscal_year
+i1 Hthe_holidays: over_the_holidays during_the_holidays
 a1 Hthe_holidays: after_the_holidays|B1 Hthe_holidays: before_the_holidays|Hholy_week: holy_week
 N1: one|N2: two|N3: three|N4: four|N5: five|N6: six|N7: seven|N8: eight|N9: nine|N10: ten|N11: eleven|N12: twelve
 N13: thirteen|N14: fourteen|N15: fifteen|N20: twenty|N30: thirty
@@ -36,16 +37,17 @@ O18: eighteenth|O19: nineteenth|O20: twentieth|O21: twenty-first|O22: twenty-sec
 O25: twenty-fifth|O26: twenty-sixth|O27: twenty-seventh|O28: twenty-eighth|O29: twenty-ninth|O30: thirtieth
 O31: thirty-first
 S0: spring|S1: summer|S2: autumn fall|S3: winter
-Hchristmas: christmas christmas_day xmas|Hchristmas_eve: christmas_eve|Hnew_year: new_year's_day new_year's new_year
+Hchristmas: christmas christmas_day x-mas|Hchristmas_eve: christmas_eve|Hnew_year: new_year's_day new_year's new_year
 Hnew_year's_eve: new_year's_eve nye|Hhalloween: halloween|Hboxing_day: boxing_day|Hblack_friday: black_friday
-Hcyber_monday: cyber_monday|Hst_patrick's_day: st_patrick's_day|Hpentecost: pentecost whit_sunday
-Hvalentine: valentine's_day valentine's valentines_day|Hjuly_4: fourth_of_july 4th_of_july independence_day
+Hcyber_monday: cyber_monday
+Hst_patrick's_day: st_patrick's_day st_._patrick's_day st_paddy's_day|Hpentecost: pentecost whit_sunday
+Hvalentine: valentine's_day valentine's vday v-day|Hjuly_4: fourth_of_july 4th_of_july independence_day
 Hthanksgiving: thanksgiving thanksgiving_day|Hlabor_day: labor_day labour_day|Hmemorial_day: memorial_day
 Heaster: easter easter_sunday|Heaster_monday: easter_monday|Hgood_friday: good_friday|Hash_wednesday: ash_wednesday
 Hmaundy_thursday: maundy_thursday|Hpalm_sunday: palm_sunday|Hshrove_tuesday: shrove_tuesday pancake_day mardi_gras
-Hascension: ascension_day|Hmother's_day: mother's_day mothers_day|Hfather's_day: father's_day fathers_day
-Hmlk_day: mlk_day martin_luther_king_day|Hpresidents'_day: presidents_day president's_day|Hjuneteenth: juneteenth
-Hapril_fools: april_fools april_fool's_day april_fools_day|Hwomen's_day: women's_day
+Hascension: ascension_day|Hmother's_day: mother's_day|Hfather's_day: father's_day
+Hmlk_day: mlk_day martin_luther_king_day|Hpresidents'_day: president's_day|Hjuneteenth: juneteenth
+Hapril_fools: april_fools april_fool's_day|Hwomen's_day: women's_day
 Hnovember_11: veterans_day remembrance_day
 Hcolumbus_day: columbus_day|Hbonfire_night: bonfire_night guy_fawkes_night|Hall_saints: all_saints_day
 Hthe_holidays: holiday_season christmas_holidays christmas_break|Hthe_holidays: turn_of_the_year
@@ -53,8 +55,9 @@ Hchinese_new_year: chinese_new_year lunar_new_year
 Hmid-autumn: mid-autumn_festival|Hdragon_boat: dragon_boat_festival|Hdiwali: diwali|Hholi: holi|Hpurim: purim
 Hpassover: passover|Hrosh_hashanah: rosh_hashanah|Hyom_kippur: yom_kippur|Hsukkot: sukkot|Hhanukkah: hanukkah chanukah
 Heid: eid eid_al-fitr|Heid_al-adha: eid_al-adha
-R-1: yesterday yday|R0: today|R1: tomorrow tmrw tommorow|R-2: day_before_yesterday|R2: day_after_tomorrow
-Pmorning: morning|Pafternoon: afternoon|Pevening: evening|Pnight: night nite|R0 Pnight: tonight tonite
+R-1: yesterday yday ystdy|R0: today 2day
+R1: tomorrow tmrw tommorow tmr tmw tomo 2moro|R-2: day_before_yesterday|R2: day_after_tomorrow
+Pmorning: morning|Pafternoon: afternoon arvo|Pevening: evening|Pnight: night nite|R0 Pnight: tonight tonite 2nite
 R-2 Pnight: the_night_before_last|w1 Uday A1: the_other_day the_other_night the_other_evening|n1 Uweekend: all_weekend
 Pdawn: early_hours small_hours
 K2000: noughties|vend Uyear: year-end|vend Umonth: month-end|vend: close_of|w1 Uweekend A1: the_other_weekend
@@ -63,14 +66,18 @@ V1 w1 Uday: recent_days|V1 w1 Uweek: recent_weeks|V1 w1 Umonth: recent_months|V1
 w1 Uweek A1: the_other_week|eearlier T1 Uyear: year_to_date ytd
 eearlier T1 Uquarter: quarter_to_date qtd|eearlier T1 Uweek: week_to_date wtd
 eearlier T1 Umonth: month_to_date mtd|c3: this_time same_time|c0: this_day this_very_day
-L1: last previous|V1: past|t1 V1: these_past these_last|X1: next coming upcoming following|T1: this|L2: before_last
-A1: ago back earlier_than_now|F1: from_now from_today hence|w1: few several|w2: couple coupla
+L1: last previous prior|V1: past|t1 V1: these_past these_last
+X1: next coming upcoming following|T1: this current|L2: before_last
+X2: after_next
+A1: ago back earlier_than_now or_so_ago|F1: from_now from_today hence|w1: few several|w2: couple coupla
 vearly: early|vmid: mid middle_of middle|vlate: late
 vbegin: beginning_of start_of beginning start|vend: end_of end
-eearlier: earlier older sooner|elater: later newer|fopen: no_earlier_than not_before
+eearlier: earlier older sooner|elater: later newer
+erest: rest_of remainder_of|fopen: no_earlier_than not_before starting_from
 k: now right_now the_present present
-t1: the a an|o1: of|i1: in during throughout within over|n1: on|h1: at|r1: for|b1: between|&1: and or|f1: from
-u1: to through thru until till – — -|s1: since|a1: after later_than more_recent_than
+t1: the a an|o1: of|i1: in during throughout within over in_about in_around in_roughly in_like
+n1: on|h1: at|r1: for|b1: between|&1: and or vs versus|f1: from
+u1: to through thru until till til – — -|s1: since|a1: after later_than more_recent_than
 aage: newer_than no_older_than not_older_than|g1: around about circa
 B1: before prior_to preceding leading_up_to earlier_than|Bage: older_than|q1: by up_to no_later_than up_until
 j1: onward onwards|y1: to_date|E1: every each|x: starting commencing ending
@@ -226,7 +233,7 @@ Hmay_1: 劳动节|Hoctober_1: 国庆节 国庆|w1: 几|w1 Uday A1: 前几天 前
 Hgolden_week: 国庆假期 国庆长假 国庆期间 十一假期 十一长假
 Hmay_1: 五一|Hmay_holidays: 五一假期 五一长假 五一期间 五一小长假
 Hlantern: 元宵节|Hchung_yeung: 重阳节|Hdecember_12: 双十二 双12
-x: 今日头条
+x: 今日头条 明日方舟
 Hchinese_new_year: 春节 大年初一|Hchinese_new_year's_eve: 除夕 大年三十 年三十|Hqingming: 清明节
 Hdragon_boat: 端午节 端午
 Hmid-autumn: 中秋节 中秋

@@ -1,0 +1,65 @@
+"""How a time without a preposition stands: as an adverb ("I asked monday") or of a noun ("my april bill").
+
+This takes the place of capitals: chats have none.
+"""
+
+from __future__ import annotations
+
+from pam_retriever.timewords.lexicon import HOMONYMS, TELLING, listed
+from pam_retriever.timewords.match import Match
+
+_IS = listed("is was are were be been ist war sind waren est était sont es era son fue")
+_CLOSED = listed(  # with ``TELLING``, words that begin another phrase
+    "me us him her them our your his their do does don't didn't am have has had will would can could should i've i'll"
+    " we're we've that this if because but so as while pls please thanks again too what's whats who's who'd what'd why"
+    " than about when's where's there"
+)
+_OWNERS = listed("my our your his her their")
+_NO_TIME = listed(  # before a name, a label, or what is liked
+    "question questions answer audi infiniti exercise item frage pregunta ejercicio or named mr mrs ms happy merry"
+    " belated love loves hate hates frohe fröhliche joyeux feliz sur"
+)
+_IDIOMS = listed("blues roast roasts school schools madness club")
+_NAMES = listed("may march mar april june august jan sun sat")  # words and names as often as times
+_WORDS = listed("may march mar sep dec")  # "the sep argument", unlike "my dec bill"
+
+
+def begins_phrase(match: Match) -> bool:
+    """Whether another phrase begins after a match, or the text ends: "monday what did I say", not "sunday roast"."""
+    following = match.next()
+    if following is None or following.code in ".,&u":
+        return True
+    word, telling = following.text.lower(), TELLING.get(match.context.language, ())
+    return following.code in "nhrsBafg" or (following.code in "xt" and (word in telling or word in _CLOSED | _IS))
+
+
+def is_adverb(match: Match, named: str) -> bool:
+    """Whether a time without a preposition is an adverb: at the end of a phrase, after a lower-case word or a comma."""
+    previous, following = match.tokens[match.first - 1] if match.first else None, match.next()
+    lowered, language = named.lower().rstrip("."), match.context.language
+    if lowered in _NAMES or not begins_phrase(match) or (language in ("fr", "es") and not named.islower()):
+        return False
+    if following is not None and following.code not in ".,&u" and (language == "de" or following.text.lower() in _IS):
+        return False
+    if previous is None or previous.code == ".":
+        return following is not None and (following.code == "," or (match.has("W") and following.code == "x"))
+    word = previous.text.lower()
+    lower = previous.text.islower() or match.first == 1
+    return previous.code == "," or (previous.code == "x" and lower and word not in _OWNERS | _NO_TIME | _IS)
+
+
+def is_of_noun(match: Match, named: str) -> bool:
+    """Whether a time is of a noun: "my april checkup", "the thursday notes", "jan sales"; not "the sun sets"."""
+    front, following = match.tokens[match.first - 1 : match.first], match.next()
+    previous = match.token("t") if match.has("t") else front[0] if front else None
+    if following is None or following.code != "x" or not following.text.islower() or begins_phrase(match):
+        return False
+    noun, lowered, before = following.text, named.lower().rstrip("."), previous.text.lower() if previous else ""
+    if lowered in ("sun", "sat") or noun.endswith("ed") or noun in _IDIOMS or match.context.language != "en":
+        return False
+    if before in _OWNERS or (before == "the" and lowered not in _WORDS):
+        return True
+    plural = noun.endswith("s") and not noun.endswith("ss")
+    return (
+        plural and lowered not in HOMONYMS and (previous is None or (previous.code == "x" and previous.text.islower()))
+    )

@@ -1,0 +1,192 @@
+"""Forms of times built by combination, in small letters as in chats, against plain arithmetic of dates."""
+
+from __future__ import annotations
+
+import calendar
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import pytest
+
+from pam_retriever.timewords.periods import OPEN_END, OPEN_START
+from pam_retriever.timewords.reader import read_question
+
+NOWS = [datetime(2024, 5, 15, 14, 30), datetime(2025, 11, 18, 9, 20)]
+DAY = timedelta(days=1)
+NAMES = [name.lower() for name in calendar.month_name[1:]]
+SHORT = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sept", "oct", "nov", "dec"]
+WEEKDAYS = [name.lower() for name in calendar.day_name]
+DOUBTFUL = {"jan", "mar", "march", "apr", "april", "may", "jun", "june", "aug", "august", "sun", "sat"}  # names, words
+UNITS = {"day": ("day", "days"), "week": ("wk", "wks"), "month": ("month", "months"), "year": ("yr", "yrs")}
+COUNTS = {2: "two", 3: "three", 6: "six", 10: "ten"}
+FRAMES = ["what did we decide {}", "notes {}"]
+
+Span = tuple[datetime, datetime]
+Case = tuple[str, datetime, list[Span]]
+
+
+def month(year: int, number: int) -> Span:
+    return datetime(year, number, 1), datetime(year + number // 12, number % 12 + 1, 1)
+
+
+def latest_month(now: datetime, number: int) -> Span:
+    return month(now.year if number <= now.month else now.year - 1, number)
+
+
+def day(at: datetime) -> Span:
+    start = at.replace(hour=0, minute=0)
+    return start, start + DAY
+
+
+def latest_weekday(now: datetime, number: int) -> Span:
+    return day(now - ((now.weekday() - number) % 7) * DAY)
+
+
+def months_of_chats() -> Iterator[Case]:
+    for now in NOWS:
+        for number in range(1, 13):
+            span = latest_month(now, number)
+            for name in (NAMES[number - 1], SHORT[number - 1], NAMES[number - 1].title()):
+                yield from ((f"{front} {name} checkup", now, [span]) for front in ("notes of my", "what was in our"))
+                for frame in FRAMES:
+                    yield frame.format(f"back in {name}"), now, [span]
+                    yield frame.format(f"{name} 2022"), now, [month(2022, number)]
+                    yield frame.format(f"{name}-2022"), now, [month(2022, number)]
+                    yield frame.format(f"in {name} last year"), now, [month(now.year - 1, number)]
+                    if name.lower() not in DOUBTFUL:
+                        yield frame.format(name), now, [span]
+                        yield f"the {name} invoice" if name != "dec" else "my dec invoice", now, [span]
+
+
+def weekdays_of_chats() -> Iterator[Case]:
+    for now in NOWS:
+        for number, name in enumerate(WEEKDAYS):
+            if number == now.weekday():
+                continue
+            last = latest_weekday(now, number)
+            ahead = day(now + ((number - now.weekday()) % 7) * DAY)
+            afternoon = last[0] + timedelta(hours=12), last[0] + timedelta(hours=18)
+            at_three = last[0] + timedelta(hours=15), last[0] + timedelta(hours=16)
+            for word in {name, name.title()}:
+                yield f"{word} what did i say about the car", now, [last]
+                yield f"show me the emails {word} about rent", now, [last]
+                yield f"what was in the {word} notes", now, [last]
+                yield f"what did we decide {word} arvo", now, [afternoon]
+                yield f"what did we decide {word} @ 3pm", now, [at_three]
+                yield f"what am i doing {word}", now, [ahead]
+                yield f"who cooks on {word}", now, [ahead]
+
+
+def counted_units() -> Iterator[Case]:
+    for now in NOWS:
+        for unit, names in UNITS.items():
+            for count, word in COUNTS.items():
+                back = {"day": 1, "week": 7}.get(unit, 0) * count * DAY
+                start = now - back
+                if unit in ("month", "year"):
+                    total = now.year * 12 + now.month - 1 - count * (1 if unit == "month" else 12)
+                    start = now.replace(year=total // 12, month=total % 12 + 1)
+                rolled = day(start)[0], day(now)[1]
+                for number in (str(count), word):
+                    yield f"notes last {number} {names[1]}", now, [rolled]
+                    yield f"what did we decide past {number} {names[1]}", now, [rolled]
+                if unit == "day":
+                    yield f"notes {count} days or so ago", now, [day(start)]
+                    yield f"what is due in about {count} days", now, [day(now + count * DAY)]
+
+
+def dates_and_ranges() -> Iterator[Case]:
+    for now in NOWS:
+        for first, last in (
+            (datetime(2024, 3, 5), datetime(2024, 3, 10)),
+            (datetime(2023, 12, 24), datetime(2023, 12, 29)),
+        ):
+            whole = first, last + DAY
+            for form in ("%d.%m.%y", "%Y-%m-%d", "%m/%d/%Y", "%d/%b/%Y", "%d%b%Y"):
+                one, two = first.strftime(form), last.strftime(form)
+                yield from (
+                    (f"orders {text}", now, [whole])
+                    for text in (f"{one} - {two}", f"from {one} to {two}", f"{one}..{two}")
+                )
+                yield f"logs from {one}", now, [day(first)]
+            for zone in ("", "Z"):
+                clocks = f"{first:%Y-%m-%d}T22:00{zone} to {first:%Y-%m-%d}T23:30{zone}"
+                yield f"logs {clocks}", now, [(first + timedelta(hours=22), first + timedelta(hours=23, minutes=30))]
+            for ending in (" of 2022", " in 2022", " '22", ", 2022"):
+                yield f"notes on june 3{ending}", now, [day(datetime(2022, 6, 3))]
+        yield "orders 3/13 - 3/16", now, [(datetime(now.year, 3, 13), datetime(now.year, 3, 17))]
+
+
+def holidays() -> Iterator[Case]:
+    spelt = {
+        (12, 25): ("christmas", "xmas", "christmas day", "xmas day"),
+        (12, 24): ("christmas eve", "xmas eve"),
+        (12, 31): ("new years eve", "new year's eve", "nye"),
+        (1, 1): ("new years day", "new year's day"),
+        (2, 14): ("valentines day", "vday"),
+        (3, 17): ("st patricks day", "st. patrick's day"),
+    }
+    for now in NOWS:
+        for (number, date), names in spelt.items():
+            last = day(datetime(now.year - ((number, date) > (now.month, now.day)), number, date))
+            following = day(last[0].replace(year=last[0].year + 1))
+            then = day(datetime(now.year - 1, number, date))
+            for name in names:
+                yield f"what did we do {name}", now, [last]
+                yield f"photos of the {name} bbq last year", now, [then]
+                yield f"what did we cook last year on {name}", now, [then]
+                yield f"my flights between now and {name}", now, [(day(now)[0], following[1])]
+                yield f"what did we do the day after {name}", now, [day(last[1])]
+                yield f"what did we do just after {name}", now, [(last[1], last[1] + 7 * DAY)]
+
+
+CASES = [
+    case
+    for build in (months_of_chats, weekdays_of_chats, counted_units, dates_and_ranges, holidays)
+    for case in build()
+]
+
+
+def found(text: str, now: datetime) -> list[Span]:
+    return [
+        (
+            datetime.min if period.start == OPEN_START else period.start.replace(tzinfo=None),
+            datetime.max if period.end == OPEN_END else period.end.replace(tzinfo=None),
+        )
+        for period in read_question(text, now)
+    ]
+
+
+def test_every_combination_is_read() -> None:
+    wrong = [(text, now, found(text, now)) for text, now, expected in CASES if found(text, now) != expected]
+    assert not wrong, f"{len(wrong)} of {len(CASES)}: {wrong[:20]}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the sun sets late, when do we eat",
+        "where is the sep argument",
+        "june said she might come",
+        "ask april about the key",
+        "how long does the battery last 3 days or 4",
+        "is there a 24/7 pharmacy near me",
+        "the 5/8 drywall",
+        "upgrade node from 18.12 to 20.10",
+        "which version is 10.12.20",
+        "a sunday roast for six",
+        "who sang friday by rebecca black",
+        "they march for peace",
+        "a fall from a ladder",
+        "my second try",
+        "the third floor",
+        "on the 3rd floor",
+        "a js function that returns tomorrow's date",
+        "i have been doing it for a year now",
+        "monday.com or jira",
+        "mars ou snickers",
+        "a spring mattress",
+    ],
+)
+def test_what_only_looks_like_a_time_is_none(text: str) -> None:
+    assert found(text, NOWS[0]) == []
