@@ -99,3 +99,36 @@ def test_a_fit_with_too_few_steps_keeps_no_earlier_model():
     index.fit(from_scratch=True, config=TINY, progress=False)
     assert not index._store.database.settings.weights("next")
     assert index.recall_next(["m49"], k=1).ids == ["m109"]
+
+
+@pytest.mark.parametrize("how", ["add", "update", "append"])
+def test_a_replaced_vector_is_in_the_model_after_the_next_fit(how):
+    vectors, _ = turned(60, seed=0)
+    index, ids = PredictiveAssociativeIndex(DIM), [f"m{n}" for n in range(120)]
+    index.add(vectors, [*ids], None)
+    index.fit([Trajectory(ids=[f"m{n}", f"m{n + 60}"], id=str(n)) for n in range(60)], config=TINY, progress=False)
+    settings = index._store.database.settings
+    before, report = settings.weights("next"), index.last_fit()
+    index.add(vectors[:5], ids[:5], ["a text"] * 5)
+    index.add(np.ones((1, DIM)), ["alone"])
+    index.add(-np.ones((1, DIM)), ["alone"])
+    assert index.fit(config=TINY, progress=False).stopped_by == "nothing new"
+    assert settings.weights("next") == before, "no vector of experience was replaced"
+    assert index.last_fit() == report
+
+    other = np.random.default_rng(9).standard_normal(DIM).astype(np.float32)
+    if how == "add":
+        index.add(other[None], ["m3"])
+    elif how == "update":
+        index.update("m3", vector=other)
+    else:
+        index.append("3", vector=other, id="m3")
+    index.fit(config=TINY, progress=False)
+    after = settings.weights("next")
+    same = PredictiveAssociativeIndex(DIM)
+    same.add(np.stack([index.get([id])[0].vector for id in ids]), ids)
+    same.observe_many([Trajectory(ids=list(one.ids), id=one.id) for one in index.trajectories()])
+    same.fit(config=TINY, progress=False)
+    assert after != before and after == same._store.database.settings.weights("next")
+    index.fit(config=TINY, progress=False)
+    assert settings.weights("next") == after

@@ -15,7 +15,7 @@ from pam_retriever.errors import InvalidInput, shortened
 from pam_retriever.evaluation import Validation
 from pam_retriever.index.base import IndexBase, Where
 from pam_retriever.store import last_fit
-from pam_retriever.store.learnt import NEXT
+from pam_retriever.store.learnt import NEXT, REPLACED
 from pam_retriever.types import Float32, Hits, Trajectory
 from pam_retriever.validation import (
     check_count,
@@ -166,14 +166,16 @@ class NextSteps(IndexBase):
 
         Args:
             seed: seed of the random samples.
-            nothing_new: whether all experience was fitted before; then the weights and the results do not change.
+            nothing_new: whether all experience was fitted before; then the weights and the results change only if
+                vectors were replaced since.
         """
         from pam_retriever.retrieval.sequences.fitting import ExperienceCopy, fit_next
 
         with self._lock.shared():
             view = self._store.view()
             before = last_fit.read(self._store) if nothing_new else None
-            if before is not None and view.database.settings.get(NEXT) is not None:
+            stored, replaced = view.database.settings.get(NEXT), view.database.settings.get(REPLACED)
+            if before is not None and isinstance(stored, dict) and stored.get(REPLACED) == replaced:
                 worths = tuple(worth for worth in before.validation.worths if worth.kind.startswith(NEXT))
                 return before.next_steps, Validation(worths)
             if view.database.sharded is None:
@@ -191,7 +193,8 @@ class NextSteps(IndexBase):
         with self._lock.exclusive():
             bilinear = mixture.bilinear
             # no bytes without a model: an earlier one knows of experience that may be erased
-            self._store.set_setting(NEXT, mixture.to_dict(), b"" if bilinear is None else bilinear.pack())
+            about = {**mixture.to_dict(), REPLACED: replaced}
+            self._store.set_setting(NEXT, about, b"" if bilinear is None else bilinear.pack())
         return questions, validation
 
 

@@ -16,6 +16,7 @@ MODEL, PREDICTOR = "model", "predictor"
 NEXT = "next"  # the weights of the evidence of the next step
 SPREAD = "spread"  # the calibration of the spread of imagined points
 LAST_FIT = "last_fit"  # the report
+REPLACED = "replaced"  # how many writes replaced the vectors of experienced memories with others
 FROM_EXPERIENCE = (MODEL, PREDICTOR, NEXT, SPREAD, LAST_FIT)
 FROM_FEEDBACK = (MIXTURE,)
 

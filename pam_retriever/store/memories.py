@@ -16,6 +16,7 @@ from pam_retriever.store import words
 from pam_retriever.store.columns import checksum, from_blobs, from_json, number_rows, to_blobs
 from pam_retriever.store.connection import Connection
 from pam_retriever.store.feedback import remove_requests_of
+from pam_retriever.store.learnt import REPLACED
 from pam_retriever.store.metadata_index import SEGMENT, MetadataIndex
 from pam_retriever.store.settings import SQLiteSettings
 from pam_retriever.store.storing import NewMemories
@@ -78,6 +79,8 @@ class SQLiteMemories:
         self._written[-1] = rows
         contents = new.ids, new.texts, new.metadatas
         listed, stored = rows.tolist(), to_blobs(new.vectors)
+        if known:
+            self._count_replaced(dict(zip(new.ids, stored, strict=True)))
         self._note_changed(listed)
         self._connection.changes.rows.update(listed)
         self._connection.insert_many(
@@ -97,6 +100,17 @@ class SQLiteMemories:
                 zip(listed, new.observed, map(zlib.crc32, new.observed), strict=True),
             )
         return rows
+
+    def _count_replaced(self, vectors: Mapping[str, bytes]) -> None:
+        """Counts a write that is about to replace the vectors of experienced memories, given by id, with others."""
+        found = self._connection.fetch(
+            "SELECT id, vector FROM memories JOIN vectors USING (row) WHERE id IN (SELECT value FROM json_each(?)) "
+            "AND EXISTS (SELECT 1 FROM steps WHERE steps.row = memories.row)",
+            [_listed(list(vectors))],
+        )
+        if any(vector != vectors[id] for id, vector in found):
+            before = self._settings.get(REPLACED)
+            self._settings.set(REPLACED, 1 + (before if isinstance(before, int) else 0))
 
     def remove(self, rows: Int64) -> None:
         """Removes memories by row, their steps, and trajectories that have no step left."""
