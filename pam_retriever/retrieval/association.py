@@ -169,9 +169,12 @@ def _exact_links(cues: Cues, view: View, calibration: Calibration) -> Part:
 
 
 def _hints(known: Cues, named: Part, t: Float32, view: View, calibration: Calibration) -> list[Part]:
-    """Returns links of look-alikes, links of memories that the channels find, and similarities, for uncertain cues."""
-    unsure = (t < 1) | (len(view.similar) > view.links.memories)  # some memories have no links
-    asking = np.flatnonzero(unsure)
+    """Returns links of look-alikes, links of memories that the channels find, and similarities.
+
+    The links are evidence for uncertain cues only. Similarities are evidence for memories without experience, too.
+    """
+    unsure = t < 1
+    asking = np.flatnonzero(unsure | (len(view.similar) > view.links.memories))
     if not len(asking):
         return [NOTHING] * 3
     alike, kernel = look_alikes(known, asking, view, known.among)
@@ -181,7 +184,7 @@ def _hints(known: Cues, named: Part, t: Float32, view: View, calibration: Calibr
     )
     alike_weights = alike_weights / np.maximum(alike_weights.sum(axis=1, keepdims=True), 1e-30)
     at, position = np.nonzero(alike_weights > LEAST)
-    usable = (kernel > 0) & view.links.experienced(alike)
+    usable = (kernel > 0) & view.links.experienced(alike) & unsure[asking, None]
     usable &= np.cumsum(usable, axis=1) <= LOOK_ALIKES
     by, near = np.nonzero(usable)
     query, row, share = named
