@@ -184,6 +184,9 @@ def _hints(known: Cues, named: Part, t: Float32, view: View, calibration: Calibr
     )
     alike_weights = alike_weights / np.maximum(alike_weights.sum(axis=1, keepdims=True), 1e-30)
     at, position = np.nonzero(alike_weights > LEAST)
+    similar = asking[at], seen[at, position], alike_weights[at, position]
+    if not unsure.any():  # mostly
+        return [NOTHING, NOTHING, similar]
     usable = (kernel > 0) & view.links.experienced(alike) & unsure[asking, None]
     usable &= np.cumsum(usable, axis=1) <= LOOK_ALIKES
     by, near = np.nonzero(usable)
@@ -193,7 +196,7 @@ def _hints(known: Cues, named: Part, t: Float32, view: View, calibration: Calibr
     return [
         walk(_links_of(view, calibration), (asking[by], alike[by, near], kernel[by, near])),
         walk(_links_of(view, calibration), (query[first], row[first], sharpened(share[first]))),
-        (asking[at], seen[at, position], alike_weights[at, position]),
+        similar,
     ]
 
 
