@@ -26,6 +26,7 @@ PROGRAMS = [
     "real.times",
     "real.next",
     "real.wikispeedia",
+    "priors.fit_balance --tasks code-flask locomo",
     "priors.fit_times",
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from benchmarks.real.use_tasks import Requests, Scores, Task
 from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.retrieval.mixture.balance import Balance
 from pam_retriever.retrieval.mixture.calibration import expected_calibration_error, log_loss
 from pam_retriever.retrieval.mixture.corpus import Corpus
 from pam_retriever.retrieval.mixture.feedback_evidence import evidence_of
@@ -37,7 +39,11 @@ def library_scores(task: Task, options: dict[str, Any], reported: dict[str, Any]
     if reported is not None:
         reported["validation"] = fitted.validation.to_dict()
         reported["calibration"] = calibration(evidence, fitted.mixture, cues, task)
-    unfitted = Mixture(evidence.features, priors.at(evidence.features, len(past), log.novelty))
+    balance = Balance.of(log, corpus, priors, evidence_of)
+    weights = priors.at(evidence.features, len(past), log.novelty)
+    unfitted = Mixture(evidence.features, balance.apply(evidence.features, weights))
+    if reported is not None:
+        reported["balance"] = asdict(balance)
     return {
         "mixture": _scores(evidence, fitted.mixture, cues),
         "mixture, priors alone": _scores(evidence, unfitted, cues),

@@ -84,10 +84,11 @@ class Lexicon:
 
     Args:
         database: the database.
+        last: leave out the memories of later rows; None for none.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, last: int | None = None) -> None:
+        self._database, self._last_row = database, last
         self._tokenize = shared_tokenizer()
         self._last: tuple[str, list[str]] = "", []  # the terms of the last text, which several sources need
         self._words: Words | None = None  # replaced as a whole: another thread may read it
@@ -206,6 +207,9 @@ class Lexicon:
             posting = Postings(*self._database.memories.positions(term, column, MOST_OCCURRENCES))
             if posting.counts.sum() >= MOST_OCCURRENCES:
                 posting = replace(NOWHERE, frequent=True)
+            if self._last_row is not None:
+                there = posting.rows <= self._last_row
+                posting = replace(posting, rows=posting.rows[there], counts=posting.counts[there])
             words.postings[term, column] = posting
         return posting
 
@@ -215,6 +219,8 @@ class Lexicon:
         version = memories.words_version
         if words is None or words.version != version:
             rows, texts = memories.lengths()
+            if self._last_row is not None:
+                rows, texts = rows[rows <= self._last_row], texts[rows <= self._last_row]
             lengths = np.zeros(memories.last_row + 1, np.float32)
             lengths[rows] = texts.astype(np.float32)
             mean = max(float(texts.mean()), 1.0) if len(rows) else 1.0

@@ -13,7 +13,7 @@ from pam_retriever.retrieval.hybrid import Question, plain_scores
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.retrieval.mentioned import Mentioning
 from pam_retriever.retrieval.mixture.pools import Cues, WordList
-from pam_retriever.retrieval.mixture.words import WordIndex
+from pam_retriever.retrieval.mixture.words import Field, WordIndex
 from pam_retriever.retrieval.timeline import Timeline
 from pam_retriever.store.columns import from_json
 from pam_retriever.store.view import View
@@ -37,6 +37,7 @@ class Corpus:
         rows: (n,) the row of each memory, sorted.
         lexicon: the words of the index.
         timeline: the times of the index.
+        view: the view of the last update.
     """
 
     def __init__(self, view: View, lexicon: Lexicon, timeline: Timeline | None = None) -> None:
@@ -51,7 +52,7 @@ class Corpus:
         self.version: object = view.database.memories.words_version  # of the words
         self._near: tuple[Float32, int, Rows | None, list[Int64]] | None = None
         self._read: tuple[Int64, Float32] | None = None
-        self._view = view
+        self.view = view
         self._similar: AnnIndex = view.similar
         self._links: CooccurrenceGraph = view.links
 
@@ -126,7 +127,7 @@ class Corpus:
 
     def mentioning(self) -> Mentioning | None:
         """Returns the source of mentions in these memories; None if no memory has a name."""
-        return Mentioning.of(self._view, self.lexicon)
+        return Mentioning.of(self.view, self.lexicon)
 
     # ---- words
 
@@ -136,7 +137,7 @@ class Corpus:
         Without ``texts`` a stored memory has the words of its own text.
         """
         if texts is None:
-            contents = self._view.database.memories.contents(rows[rows >= 0])
+            contents = self.view.database.memories.contents(rows[rows >= 0])
             texts = [contents[row][1] or "" if row >= 0 else "" for row in rows.tolist()]
         return Cues(vectors, [self.lexicon.terms(text) for text in texts], self.positions(rows))
 
@@ -163,13 +164,13 @@ class Corpus:
         return self._lengths
 
     @property
-    def names(self) -> WordIndex:
+    def names(self) -> Field:
         """The words of the names of memories: from metadata, or the first line of a text with several lines."""
         if self._names is None:
             names = WordIndex(len(self))
             for start in range(0, len(self), AT_ONCE):
                 rows = self.rows[start : start + AT_ONCE]
-                contents = self._view.database.memories.contents(rows)
+                contents = self.view.database.memories.contents(rows)
                 for at, row in enumerate(rows.tolist(), start=start):
                     name = _name_of(*contents[row])
                     if name:

@@ -10,6 +10,7 @@ import numpy as np
 
 from pam_retriever.experience.feedback import MIXTURE, MOST_OF_ONE, POPULARITY, WRITER, PastRequests
 from pam_retriever.retrieval.lexical import Lexicon
+from pam_retriever.retrieval.mixture.balance import Balance, requests_read
 from pam_retriever.retrieval.mixture.corpus import Corpus
 from pam_retriever.retrieval.mixture.expanded_words import ExpandedWords
 from pam_retriever.retrieval.mixture.holdout import History
@@ -110,6 +111,7 @@ class FeedbackEvidence:
         self.evidence = evidence_of(self.corpus, self.log)
         self._stored = database.settings.get(MIXTURE)
         self._fitted = Mixture.from_dict(self._stored) if isinstance(self._stored, dict) else None
+        self._balance: tuple[int, Balance] | None = None  # and the number of requests that it read
         self.mixture = self._weigh()
 
     @property
@@ -138,6 +140,10 @@ class FeedbackEvidence:
                 return False
             self._version, self.log.size = database.memories.words_version, len(self.corpus)
             self._at = database.feedback.version
+            changed = self.corpus.positions(written[:1]) <= self.log.uses.rows.max(initial=-1)
+            if changed.any():  # the balance may have read such a memory
+                self._balance = None
+                self.mixture = self._weigh()
             return self._follow_requests(database.feedback, view.dim)
 
     def _follow_requests(self, table: SQLiteFeedback, dim: int) -> bool:
@@ -162,9 +168,10 @@ class FeedbackEvidence:
         """Returns the weights that ``fit`` stored, or the priors."""
         if self._fitted is not None and self._fitted.features == self.evidence.features:  # else of an earlier version
             return self._fitted
-        return Mixture(
-            self.evidence.features, Priors.read().at(self.evidence.features, len(self.log), self.log.novelty)
-        )
+        priors, features, read = Priors.read(), self.evidence.features, requests_read(len(self.log))
+        if self._balance is None or self._balance[0] != read:
+            self._balance = read, Balance.of(self.log, self.corpus, priors, evidence_of)
+        return Mixture(features, self._balance[1].apply(features, priors.at(features, len(self.log), self.log.novelty)))
 
 
 def _time(past: PastRequests, at: int) -> tuple[bool, float]:

@@ -203,18 +203,24 @@ def ask_held_out(history: History, evidence_of: EvidenceOf, seed: int) -> list[H
 
 
 def ask_of(
-    history: History, evidence: Evidence, held: Int64, first_uses: FirstUses, random: np.random.Generator, part: int = 0
+    history: History,
+    evidence: Evidence,
+    held: Int64,
+    first_uses: FirstUses,
+    random: np.random.Generator,
+    part: int = 0,
+    most: int = QUESTIONS,
 ) -> Iterator[tuple[int, HeldOutQuestions]]:
-    """Yields kinds and questions from the requests ``held``, with the features that ``evidence`` computes."""
-    for kind, cues, wanted, hidden in _questions(history, evidence, held, random):
+    """Yields kinds and questions from at most ``most`` of the requests ``held``, with their features."""
+    for kind, cues, wanted, hidden in _questions(history, evidence, held, random, most):
         yield kind, _ask(evidence, cues, wanted, hidden, part, first_uses)
 
 
 def _questions(
-    history: History, evidence: Evidence, held: Int64, random: np.random.Generator
+    history: History, evidence: Evidence, held: Int64, random: np.random.Generator, most: int
 ) -> Iterator[tuple[int, Cues, Uses, Bools | None]]:
-    """Returns kind, cues, used memories, and memories (N,) to hide."""
-    some = np.sort(random.permutation(held)[:QUESTIONS])
+    """Yields kind, cues, used memories, and memories (N,) to hide; first the requests, if any has a used memory."""
+    some = np.sort(random.permutation(held)[:most])
     some = some[np.diff(history.served.starts)[some] > 0]
     used = evidence.used
     if len(some):

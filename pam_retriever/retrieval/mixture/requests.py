@@ -224,6 +224,13 @@ class RequestLog:
                 counted[at], self._of_writer[key] = after - before, after
         return counted
 
+    def words_of(self, requests: Int64) -> list[WordList]:
+        """Returns the distinct words of each of ``requests`` (R,)."""
+        names, starts = list(self._numbers), self._word_starts.values
+        return [
+            [names[number] for number in self._words.values[starts[at] : starts[at + 1]]] for at in requests.tolist()
+        ]
+
     def likeness(self, cues: Cues) -> tuple[Float32, Float32]:
         """Returns dense and lexical similarity (Q, n) of cues and requests, computed once for all sources.
 

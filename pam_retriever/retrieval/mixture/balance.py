@@ -1,0 +1,123 @@
+"""Before ``fit``: how far the words and vectors of memories, and past requests, are to be trusted in this index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+
+from pam_retriever.retrieval.mixture import logit
+from pam_retriever.retrieval.mixture.corpus import Corpus
+from pam_retriever.retrieval.mixture.earlier import EarlierMemories
+from pam_retriever.retrieval.mixture.holdout import FirstUses, HeldOutQuestions, History, ask_of, join, parts
+from pam_retriever.retrieval.mixture.logit import Choices
+from pam_retriever.retrieval.mixture.mixture import APPEARANCE, NEVER_USED, UNAIDED, Evidence, Priors
+from pam_retriever.retrieval.mixture.repeated_requests import RepeatedRequests
+from pam_retriever.retrieval.mixture.requests import RequestLog
+from pam_retriever.types import Float32, Int64
+
+SPREAD = 0.25  # how much the factors differ between data sets (benchmarks/priors/fit_balance.py)
+FEWEST = 16  # past requests; with fewer both factors are 1
+GROWTH = 2**0.5  # between two estimates, of the number of past requests
+LATEST = 1000  # past requests that an estimate reads
+QUESTIONS = 16  # past requests that it asks, in each of its three parts
+
+EvidenceFrom = Callable[[Corpus, RequestLog], Evidence]
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Two factors for the priors of a question. Past requests that are asked again say how large they are.
+
+    Attributes:
+        appearance: the factor of what words, vectors, names and times of the memories say.
+        use: the factor of what past requests say. A request that is made again keeps its weight.
+    """
+
+    appearance: float = 1.0
+    use: float = 1.0
+
+    @classmethod
+    def of(cls, log: RequestLog, corpus: Corpus, priors: Priors, evidence_of: EvidenceFrom) -> Balance:
+        """Estimates the factors from the past requests; see ``asked_again``."""
+        return cls.fit(asked_again(log, corpus, priors, evidence_of))
+
+    @classmethod
+    def fit(cls, choices: Choices | None, spread: float = SPREAD) -> Balance:
+        """Returns the factors with the highest posterior probability, if ``spread`` is their prior deviation from 1."""
+        if choices is None:
+            return cls()
+        ridge = np.full(2, 1 / (spread**2 * float(choices.weight.sum())))
+        appearance, use = np.maximum(logit.fit(choices, np.ones(2), ridge), 0).tolist()
+        return cls(appearance, use)
+
+    def apply(self, features: Sequence[str], weights: Float32) -> Float32:
+        """Returns the weights (3, F) of an index, with those of a question multiplied by the factors."""
+        kinds = kinds_of_evidence(features)
+        balanced: Float32 = weights.copy()
+        balanced[0] *= np.array([self.appearance, self.use, 1.0], np.float32)[kinds]
+        return balanced
+
+
+def asked_again(log: RequestLog, corpus: Corpus, priors: Priors, evidence_of: EvidenceFrom) -> Choices | None:
+    """Returns past requests as questions after earlier ones, with their scores by appearance and by past use.
+
+    Only the first requests are read, and the memories up to the last one that these name. So the result stays the same
+    until the log has grown by ``GROWTH``.
+
+    Args:
+        log: past requests.
+        corpus: the memories.
+        priors: the weights of both scores.
+        evidence_of: makes the evidence of some memories and requests.
+    """
+    count = requests_read(len(log))
+    at = np.arange(max(0, count - LATEST), count)
+    uses = log.uses.take(at)
+    if not len(uses.rows):
+        return None
+    memories = EarlierMemories(corpus, int(uses.rows.max()) + 1)
+    found = _asked(History(log.vectors[at], log.words_of(at), uses, memories), memories, priors, evidence_of)
+    return join(found).choices if found else None
+
+
+def requests_read(count: int) -> int:
+    """Returns how many of ``count`` past requests an estimate reads: the last of a geometric series, or 0."""
+    if count < FEWEST:
+        return 0
+    steps = int(np.log(count / FEWEST) / np.log(GROWTH) + 1e-9)
+    return round(FEWEST * GROWTH**steps)
+
+
+def kinds_of_evidence(features: Sequence[str]) -> Int64:
+    """Returns 0 for a feature (F,) of the appearance of a memory, 1 for one of past use, 2 for repeated requests."""
+    appearance = {*APPEARANCE, *UNAIDED}
+
+    def kind(name: str) -> int:
+        if name in RepeatedRequests.features:
+            return 2
+        return 0 if name in appearance or name.startswith(NEVER_USED) else 1
+
+    return np.array([kind(name) for name in features])
+
+
+def _asked(
+    history: History, memories: EarlierMemories, priors: Priors, evidence_of: EvidenceFrom
+) -> list[HeldOutQuestions]:
+    """Returns held-out questions with two features: the scores by appearance and by past use, as the priors say."""
+    random, found = np.random.default_rng(0), []
+    for part, (known, held) in enumerate(parts(len(history), history.timed, 0)):
+        log = history.log(known)
+        evidence = evidence_of(memories, log)
+        first_uses = FirstUses.of(history, evidence.used, held, random)
+        weights = priors.at(evidence.features, len(log), log.novelty)[0]
+        by_kind = weights[:, None] * (kinds_of_evidence(evidence.features)[:, None] == np.arange(3))
+        questions = ask_of(history, evidence, held, first_uses, random, part, QUESTIONS)
+        for kind, asked in islice(questions, 2):  # the requests, and the same with some memories hidden
+            if kind == 0 and len(asked):
+                scores = asked.choices.features @ by_kind.astype(np.float32)
+                choices = replace(asked.choices, features=scores[:, :2], offset=asked.choices.offset + scores[:, 2])
+                found.append(replace(asked, choices=choices))
+    return found
