@@ -140,9 +140,40 @@ def holidays() -> Iterator[Case]:
                 yield f"what did we do just after {name}", now, [(last[1], last[1] + 7 * DAY)]
 
 
+def tenses() -> Iterator[Case]:
+    """Questions about what comes, and about what was, with days and months in four languages."""
+    ahead = {
+        "en": "when do we leave {}|who's coming over {}|who picks up the kids {}|my shifts {}|does the shop open {}",
+        "de": "wer holt {} die Kinder ab|hat der Laden {} auf|was steht {} an|wer hat {} Dienst|bin ich {} frei",
+        "fr": "qui vient {}|y a-t-il une réunion {}|le magasin est ouvert {}|quelles factures arrivent {}|on part quand {}",
+        "es": "qué hacemos {}|quién recoge a los niños {}|trabajo {}|estoy libre {}|qué citas tengo {}",
+    }
+    behind = {
+        "en": "when did we leave {}|who won {}|photos {}|was the shop open {}|the email ana sent {}",
+        "de": "wer kam {}|was wurde {} entschieden|Fotos {}|wo war ich {}|was hat Anna {} geschickt",
+        "fr": "qui est venu {}|photos {}|où étais-je {}|on a décidé quoi {}|le mail que Paul a envoyé {}",
+        "es": "qué comí {}|quién llamó {}|fotos {}|qué decidimos {}|dónde estuve {}",
+    }
+    times = {
+        "en": ("on friday", "in june", "on march 14"),
+        "de": ("am Freitag", "im Juni", "am 14. März"),
+        "fr": ("vendredi", "en juin", "le 14 mars"),
+        "es": ("el viernes", "en junio", "el 14 de marzo"),
+    }
+    now = NOWS[1]
+    friday, date = datetime(2025, 11, 14), datetime(2025, 3, 14)
+    last = [day(friday), month(2025, 6), day(date)]
+    following = [day(friday + 7 * DAY), month(2026, 6), day(date.replace(year=2026))]
+    for forms, spans in ((ahead, following), (behind, last)):
+        for language, frames in forms.items():
+            for frame in frames.split("|"):
+                for time, span in zip(times[language], spans, strict=True):
+                    yield frame.format(time), now, [span]
+
+
 CASES = [
     case
-    for build in (months_of_chats, weekdays_of_chats, counted_units, dates_and_ranges, holidays)
+    for build in (months_of_chats, weekdays_of_chats, counted_units, dates_and_ranges, holidays, tenses)
     for case in build()
 ]
 
@@ -186,6 +217,12 @@ def test_every_combination_is_read() -> None:
         "monday.com or jira",
         "mars ou snickers",
         "a spring mattress",
+        "order 20240311",
+        "42 march street",
+        "saturday night live host",
+        "is midnight blue darker",
+        "das Café Sonntag",
+        "mon chéri",
     ],
 )
 def test_what_only_looks_like_a_time_is_none(text: str) -> None:

@@ -168,7 +168,7 @@ def _distant(match: Match, sign: int) -> Atom | None:
     unit, now = match.word("U"), match.context.now
     if unit == "half" or (match.has("t") and match.number("t") == 2):
         return None  # "dans les années 80"
-    if match.has("w") and match.number("w") == 1:
+    if match.has("w") and match.number("w") == 1 and not match.has("N"):  # unlike "hace unos 3 meses"
         near, far = (unit_at(unit, moved(now, unit, sign * count)) for count in (2, 5))
         return match.fixed((min(near[0], far[0]), max(near[1], far[1])), unit)
     counts = re.search("[Nt]+(?=o?U)", match.codes())
@@ -334,9 +334,10 @@ def _plain_weekday(match: Match, number: int, weak: bool) -> Atom:
 def _is_title(match: Match) -> bool:
     """Whether a weekday with a part of the day is a title: "Saturday Night Fever"."""
     following = match.next()
-    if not match.has("P") or following is None or following.code != "Z":
+    if not match.has("P") or following is None or match.context.language != "en":
         return False
-    return match.context.language == "en" and match.token("P").text[0].isupper()
+    named = following.code == "Z" and match.token("P").text[0].isupper()
+    return named or following.text in ("live", "fever", "lights")
 
 
 def _is_person(match: Match) -> bool:
@@ -368,9 +369,12 @@ def _stands_alone(match: Match) -> bool:
         return True  # "Mon through Wed", "de lunes a viernes"
     if (
         previous.code in ("bfu&sBaqgr," if match.context.language == "en" else "bfu&sBaqgir,")
+        or previous.text == "over"
         or previous.text.lower() == "del"
     ):
         return following is None or following.code != "Z"
+    if match.context.language == "de" and previous.text in ("ich", "du", "wir", "ihr", "es", "er", "sie", "man"):
+        return True  # "was hast du Freitag gesagt"
     named = match.token("W").text
     return is_adverb(match, named) or is_of_noun(match, named)
 

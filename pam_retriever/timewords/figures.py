@@ -14,7 +14,7 @@ FIGURES = (  # these begin with a figure or with its apostrophe
     r"(?P<date>(?<![\w,/#$€£-])(?<!(?<!\.)\.)(?:"
     r"\d{4}-\d\d?-\d\d?(?:[T ]\d\d?:\d\d(?::\d\d)?(?:\.\d{1,9})?(?: ?Z\b|[+-]\d\d:?\d\d| [A-Z]{3,4}\b)?)?"
     r"|\d{1,2}[/-]?(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[/-]?(?:\d{4}|(?<=[/-])\d\d)"
-    r"|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)|\d{1,2}-\d{1,2}-(?:19|20)\d\d|\d{1,2}\.\d{1,2}\.\d{4}|\d\d\.\d\d\.\d\d|\d{4}[/.]\d\d?[/.]\d\d?|(?:0[1-9]|1[0-2])/(?:19|20)\d\d"
+    r"|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)|\d{1,2}-\d{1,2}-(?:19|20)\d\d|\d{1,2}\.\d{1,2}\.(?:\d{4}|\d\d)|\d{4}[/.]\d\d?[/.]\d\d?|(?:0[1-9]|1[0-2])/(?:19|20)\d\d"
     r"|(?:19|20)\d\d-(?:0[1-9]|1[0-2])|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))(?![\w/:]|[.,-]\d))"
     r"|(?P<day_month>(?<![\w.])\d{1,2}\.\d{1,2}\.(?=[\s?!,;)]|$))"
     r"|(?P<month_day>(?<![\w./])\d{1,2}/\d{1,2}(?![\w/.%]| of\b| de\b))"
@@ -31,10 +31,12 @@ FIGURES = (  # these begin with a figure or with its apostrophe
     rf"|(?:{_GOVERNED})\d\d?\.(?!\d))"
     r"|(?P<number>(?<![\w.,:/$€£#+])(?:(?:19|20)\d\d(?=[QH][1-4]\b)|\d{1,4}(?![\w/%€]|[:.,]\d)|\d{1,2}(?=,(?:19|20)\d\d\b))|(?<=\d,)(?:19|20)\d\d(?![\w.,]))"
 )
+_DOTTED = re.compile(r"\d\d?\.\d\d?\.\d\d")
 _SHORT_DOTTED = re.compile(r"\d\d\.\d\d\.\d\d")
 _UNITS = {"h": "hour", "hrs": "hour", "d": "day", "w": "week", "wk": "week", "wks": "week", "mo": "month", "y": "year"}
 _TO = r"\s*(?:-|–|\.\.|to|thru|through|till?|until|and)\s*"
 _TO_DOTTED, _TO_FIGURES = re.compile(_TO + r"\d\d\.\d\d\.\d\d\b"), re.compile(_TO + r"\d\d?/\d\d?(?![\d/])")
+_NUMBERED = re.compile(r"\b(?:order|invoice|ticket|po|id|ref|number|no|nr|case|serial|sku|#) ?$", re.IGNORECASE)
 _SURE = re.compile(r"(?:0?[1-9]|1[0-2])/(?:1[3-9]|2\d|3[01])")  # "5/13", unlike "5/8" of an inch, "24/7"
 _SHORT_UNIT = re.compile(rf"(\d{{1,3}})({'|'.join(_UNITS)})")
 _MARKS = {",": ",", "..": "u", "-": "u", "–": "u", "—": "u", "@": "h", "&": "&", "~": "g"}
@@ -58,6 +60,7 @@ def _decade(match: re.Match[str]) -> Token:
 
 def _clock(text: str) -> str:
     """Returns "half past nine" and "ten o'clock" in figures; other times of day as they are."""
+    text = re.sub("^(?:sobre|hacia) la", "a la", text)
     if text.startswith("a la") and text.split()[-1] in SPANISH_HOURS:
         return f"{SPANISH_HOURS.index(text.split()[-1]) + 1}h"  # "a las tres"
     if (french := re.fullmatch(r"(\d+) ?h(?:eures?)?(?: ?(\d\d))?", text)) is not None:
@@ -89,6 +92,8 @@ def _day_and_month(match: re.Match[str], before: str, language: str) -> list[Tok
     governors = "nsBaqfuh&r" if dotted else "nsBaq" if language == "en" else "tsBaq"
     if not dotted and day > 12:
         governors += "f"  # "from 10/31", unlike "from 3/4 to 5/8"
+    if not dotted and language in ("fr", "es") and day > month:
+        governors += "fo"  # "du 12/3", unlike "du 3/4"
     sure = _SURE.fullmatch(match[0]) is not None and language == "en"
     ranged = _TO_FIGURES.match(match.string, end) is not None or before in ("u", "&")
     governed = week or (bool(before) and before in governors) or (sure and (ranged or before == "t"))
@@ -126,10 +131,14 @@ def _short_unit(match: re.Match[str], before: str) -> list[Token]:
     return [Token("N", int(short[1]), start, end, found), Token("U", _UNITS[short[2]], start, end, found)]
 
 
-def _is_version(match: re.Match[str], before: str) -> bool:
-    """Whether "10.12.20" is a version, without a preposition and not in a range."""
-    if _SHORT_DOTTED.fullmatch(match[0]) is None:
+def _is_version(match: re.Match[str], before: str, language: str) -> bool:
+    """Whether "10.12.20" is a version, without a preposition and not in a range, and "order 20240311" a number."""
+    if match[0].isdigit() and _NUMBERED.search(match.string, max(0, match.start() - 12), match.start()) is not None:
+        return True
+    if language != "en" or _DOTTED.fullmatch(match[0]) is None:
         return False
+    if _SHORT_DOTTED.fullmatch(match[0]) is None:
+        return True
     return not (before and before in "nsBafqub&") and _TO_DOTTED.match(match.string, match.end()) is None
 
 
@@ -147,7 +156,7 @@ def figure(match: re.Match[str], before: str, language: str) -> list[Token]:
         return _mark(match, before[-1:])
     found, start, end = match[0], match.start(), match.end()
     kind = _KINDS.get(match.lastgroup or "", match.lastgroup)
-    if kind == "date" and language == "en" and _is_version(match, before[-1:]):
+    if kind == "date" and _is_version(match, before[-1:], language):
         return [Token("#", 0, start, end, found)]
     if kind in ("date", "years", "clock"):
         code = "D" if kind == "date" else "J" if kind == "years" else "C"

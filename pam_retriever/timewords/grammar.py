@@ -65,7 +65,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (rf"t?[LXV]N{_TO}?NU|[tTo]?N{_TO}N[LV]U", "U", counted.rolling_units),
         (r"t?k(?=[u&q])|(?<=bk&)t?k", "k", counted.now),
         (r"(?:[hnir]?t?)?U", "U", counted.plain_weekend),
-        (r"[Nt]UA(?:nW|[WR])|[Nt]Uf[WR]|RB[Nt]U", "U", counted.units_from_day),
+        (r"[Nt]UA(?:nW|[WR])|[Nt]Uf[WR]|R[BA][Nt]U", "U", counted.units_from_day),
         (r"[Nw]o?dA|ANd", "d", counted.days_ago),
         (r"c,?(?:[LX]U|t?U[LX]|[Nt]UA|iY)|(?:[LX]U|t?U[LX])[hgiuo]?t?c", "c", counted.this_day_then),
         (r"tU&tUA|N&tUUA|A[Nt]U&U|NUUA", "U", counted.half_more_ago),
@@ -74,7 +74,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (r"(?:[LXT]U|Y)[AFO]NU", "U", ordinal.units_of_period),
         (rf"N{_TO}?NUA|AN{_TO}NU|BN{_TO}NU", "U", counted.between_ago),
         (
-            rf"{_CLOCK}?(?:[Nt]UA|t?wo?UA|AN?[Ntw]o?U|B(?:w?[Nt]|tN|t?wo?)U)(?:[io]?t?P)?(?:,?{_AT})?",
+            rf"{_CLOCK}?(?:[Nt]UA|t?wo?UA|A(?:N?[Ntw]|wN)o?U|B(?:w?[Nt]|tN|t?wo?)U)(?:[io]?t?P)?(?:,?{_AT})?",
             "U",
             counted.ago,
         ),

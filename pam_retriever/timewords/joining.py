@@ -27,6 +27,7 @@ _BOOKED = listed(
 _PASSED = listed("come comes came coming stop stops stopped drop drops dropped swing swung pass passed go went")
 _WHO = listed("i you he she we they to")
 _OR_BEYOND = re.compile(r"&(?:[ejpA](?=[.,ox]|$)|[aB](?=[.,]|$))")
+_UNTIL = listed("until till til bis hasta jusqu'à jusqu'en jusqu'au jusqu’à jusqu’en jusqu’au")
 _NEAR = listed("just right shortly soon immediately directly kurz direkt gleich juste justo poco peu")
 _AND = ("and", "und", "et", "y")
 _SINCE = re.compile(r"s[xZtuo]{1,8}[inh]t?$")  # "since I moved to Leeds in" 2021
@@ -128,6 +129,10 @@ class Joiner:
         if not left.fixed and right.fixed and left.kind == right.kind and end is not None:
             return self.resolve(left, end[0], False)
         return self.resolve(left)
+
+    def names_an_end(self, atom: Atom) -> bool:
+        """Whether a time is the end of a month or a year, before which is before its last day: "月底前"."""
+        return any(token.value == "end" for token in self.tokens[atom.first : atom.last + 1])
 
     def link(self, atom: Atom) -> str:
         """Returns the word after a time."""
@@ -284,7 +289,7 @@ def _on_one_side(joiner: Joiner, atom: Atom, span: Span, front: str, behind: str
     start, end = span
     if behind and (behind == "p" or (behind in "AF" and joiner.context.language == "zh")):
         behind = "p" if behind == "F" else behind
-        open_span = (end, FAR_FUTURE) if behind == "p" else (FAR_PAST, start)
+        open_span = (end, FAR_FUTURE) if behind == "p" else (FAR_PAST, end if joiner.names_an_end(atom) else start)
         if joiner.codes[atom.last] == "C":  # of that day: "昨天晚上十点以后"
             open_span = (start, midnight(start) + DAY) if behind == "p" else (midnight(start), start)
         return Time(atom.first, atom.last + 1, open_span, "after" if behind == "p" else "before")
@@ -297,9 +302,10 @@ def _on_one_side(joiner: Joiner, atom: Atom, span: Span, front: str, behind: str
     if front in ("a", "B"):
         near = max(7 * DAY, (end - start) / 4) if first and joiner.tokens[first - 1].text.lower() in _NEAR else None
         if front == "B":
+            start = end if joiner.names_an_end(atom) else start
             return Time(first, atom.last, (start - near if near else FAR_PAST, start), "before")
         return Time(first, atom.last, (end, end + near if near else FAR_FUTURE), "after")
-    if front == "q" or (front == "u" and joiner.tokens[first].text.lower() in ("until", "till", "bis", "hasta")):
+    if front == "q" or (front == "u" and joiner.tokens[first].text.lower() in _UNTIL):
         return Time(first, atom.last, (FAR_PAST, end), "until")
     if front == "g" and end - start == DAY and joiner.tokens[first].text.lower() != "about":
         return Time(first, atom.last, (start - 3 * DAY, end + 3 * DAY), "range")

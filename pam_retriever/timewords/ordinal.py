@@ -27,7 +27,10 @@ def numbered_week(match: Match) -> Atom | None:
         of_course = following is not None and following.code in "oi"
         before = match.tokens[match.first - 1] if match.first else None
         certain = (
-            chinese or is_adverb(match, named) or (before is not None and before.code == "t" and named != "week")
+            chinese
+            or is_adverb(match, named)
+            or len(match.tokens) == 2
+            or (before is not None and before.code == "t" and named != "week")
         )  # "la semaine 36"
         if number < _FIRST_WEEK or of_course or named not in ("week", "wk", "semaine", "semana", "周"):
             return None
@@ -261,6 +264,8 @@ def _latest_day(match: Match, number: int, last: int | None = None) -> Span | No
 def day_without_ordinal(match: Match) -> Atom | None:
     """Reads French and Spanish days at the end of a clause: "le 12", "desde el 5", "el día 10", "du 3 au 7"."""
     numbers = [int(token.value) for token in match.tokens[match.first : match.last + 1] if token.code == "N"]
+    if match.has("t") and match.token("t").text.lower() == "los" and numbers[0] in range(20, 100, 10):
+        return match.fixed(unit_at("decade", datetime(1900 + numbers[0], 1, 1)), "decade")  # "en los 90"
     if match.context.language not in ("fr", "es") or max(numbers) > 31 or min(numbers) < 1:
         return None
     if match.has("t") and match.token("t").text.lower() not in ("le", "el"):

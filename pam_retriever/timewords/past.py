@@ -23,7 +23,8 @@ _FRENCH = (
     "depuis|chaque|tous|toujours|souvent|photos?|étions|était|étaient|étais|avions|avait|avaient|avais"
     r"|\w{3,}aient|(?!fait\b|plait\b|parfait\b)\w{2,}ait"
     r"|(?:ai|as|a|avons|avez|ont|suis|es|est|sommes|êtes|sont)(?:-t)?(?:-\w+)?(?: pas| bien| déjà| tous)?"
-    r" (?!\w+di\b|ici\b|aussi\b|qu(?:[ei]|elque|and|oi)?\b)\w*(?:é|ée|és|ées|i|ie|is|it|u|ue|us|ert|eint|orte?)"
+    r" (?!\w+di\b|ici\b|aussi\b|qu(?:[ei]|elque|and|oi)?\b|ouvert|fermé)\w*"
+    r"(?:é|ée|és|ées|i|ie|is|it|u|ue|us|ert|eint|orte?)"
 )
 _SPANISH = (
     r"desde|cada|todos|siempre|fotos?|hace|(?:he|has|ha|hemos|han) \w+[tdh]o|fue|fui|fuimos|fueron|era|eran|había|vi"

@@ -12,7 +12,7 @@ _KNOWN = (
 )
 _PEOPLE = "I|we|they|he|she|any(?:one|body)|some(?:one|body)"
 _TASKS = (
-    r"to-?dos?|tasks|agenda|appointments|deadlines|reminders|itinerary"
+    r"to-?dos?|tasks|agenda|appointments|deadlines|reminders|itinerary|shifts|bookings|birthdays"
     r"|(?:calendar|schedule|plans)(?= (?:on|for|this|in)\b)"
 )
 # not verbs of a plan, or verbs whose past tense has the same form
@@ -31,15 +31,19 @@ PRESENT = {
     r"|\b(?:is|are) (?:there (?!an?y? (?:note|photo|mail))|any(?:one|body)|every(?:one|body)|it\b"
     r"|[^\W\d]+ (?:around|free|available|off|on duty|busy|home)\b)"
     rf"|\b(?:who|what)(?:['’]s| is) (?:on|due|up|next|in|off)\b|\b(?:{_TASKS})\b",
-    "de": r"\b(?:[a-zäöüß]{2,}(?:e|st|t|en)|hab|kann|muss|soll|darf|will|bin|tun) (?:ich|wir|du|ihr|er|man)\b"
+    "de": r"\b(?:hat|hast|haben|habt)\b|\b(?:ist|sind)(?: noch)? zu\b"
+    r"|^\W*(?:wer|wann|wohin|wo|welche\w*(?: \w+)?) (?!(?:kostet|heißt|steht in)\b)\w+t\b|"
+    r"\b(?:[a-zäöüß]{2,}(?:e|st|t|en)|hab|kann|muss|soll|darf|will|bin|tun) (?:ich|wir|du|ihr|er|man)\b"
     r"|\b(?:wer|was) (?:kommt|macht|geht|hat|fährt|fliegt|muss|kann|passiert|liegt an)\b"
     r"|^\W*ist\b|\b(?:fährt|fliegt|kommt|beginn(?:t|en)|startet|endet|fängt|fangen|öffnet|schließt|findet|gibt es)\b"
     r"|\b(?:fällig|termine?|fristen|aufgaben|agenda|to-?dos?)\b",
     "fr": r"\b\w{2,}-(?:t-)?(?:je|on|nous|ils?|elles?)\b|\b(?:je|on|nous) (?:n['’])?\w+|\bj['’](?!ai \w+[ée]s?\b)\w+"
     r"|\bqui (?:vient|viennent|passe|arrive|part|fait|garde|s['’]occupe)\b"
-    r"|\b(?:commence|vient|arrive|part|ouvre|ferme|finit|reprend|a lieu|reste|restent)\b"
+    r"|\b(?:(?:commence|arrive|part|ouvre|ferme|reste|tombe)(?:nt|ent)?|vient|finit|reprend|a lieu|y a-t-il)\b"
+    r"|\best (?:ouverte?|fermée?|libre|là)\b"
     r"|\b(?:rendez-vous|rdv|agenda|échéances)\b",
-    "es": r"\b(?:tengo|hago|voy|vengo|salgo|veo|debo|puedo|hay|toca|vamos|\w+emos"
+    "es": r"^\W*(?:a )?qui[ée]n(?:es)? (?!es\b|son\b)\w+[ae]n?\b|\b(?:trabajo|estoy|ceno|quedo)\b|"
+    r"\b(?:tengo|hago|voy|vengo|salgo|veo|debo|puedo|hay|toca|vamos|\w+emos"
     r"|(?:tien|vien|sal|hac|deb|pued|cumpl)e[sn]?"
     r"|(?:lleg|empiez|termin|viaj|trabaj|qued|pas|cierr|regres|abr|toc)an?|abren?|vuelven?)\b"
     r"|\b(?:citas?|agenda|pendientes|plazos)\b",
@@ -49,5 +53,5 @@ PRESENT = {
 # a past tense that has no form of its own: "Was haben wir am Montag besprochen?"
 PERFECT_AT_END = {
     "de": r"\b(?:habe?|hast|hat|haben|habt|bin|bist|ist|sind|seid|wurden?)\b.*"
-    r" (?!morgen|heut)[a-zäöüß]{4,}(?:t|en)\b\W*$",
+    r" (?!morgen|heut|dienst|zeit)(?-i:[a-zäöüß]{4,}(?:t|en))\b\W*$",
 }

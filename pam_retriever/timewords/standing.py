@@ -59,7 +59,6 @@ def is_of_noun(match: Match, named: str) -> bool:
         return False
     if before in _OWNERS or (before == "the" and lowered not in _WORDS):
         return True
-    plural = noun.endswith("s") and not noun.endswith("ss")
-    return (
-        plural and lowered not in HOMONYMS and (previous is None or (previous.code == "x" and previous.text.islower()))
-    )
+    behind = match.next(2)
+    plural = noun.endswith("s") and not noun.endswith("ss") and (behind is None or behind.code in ".,&u")
+    return plural and lowered not in HOMONYMS and before in ("", "me", "us", "all", "any", "total", "compare")

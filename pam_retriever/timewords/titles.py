@@ -50,6 +50,9 @@ _STREETS = listed(
 )
 
 
+_ROADS = listed("street avenue ave lane road")  # "42 March Street"
+
+
 def is_about_words(text: str) -> bool:
     """Whether a question asks for the spelling, the meaning or the translation of words."""
     return _ABOUT_WORDS.match(text) is not None
@@ -58,6 +61,8 @@ def is_about_words(text: str) -> bool:
 def is_street(tokens: list[Token], first: int, last: int) -> bool:
     """Whether a day or a month is the name of a street or a place: "rue du 8 Mai 1945", "calle 25 de Mayo"."""
     codes = [token.code for token in tokens[first : last + 1]]
+    if "M" in codes and last + 1 < len(tokens) and tokens[last + 1].text.lower() in _ROADS:
+        return True
     if not first or codes[0] == "n" or tokens[first - 1].text.lower() == "of":
         return False  # "took place on 28 November"
     while first > 0 and tokens[first - 1].code in "oft":

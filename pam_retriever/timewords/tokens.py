@@ -12,7 +12,7 @@ from pam_retriever.timewords.lexicon import DEPENDING, HOMONYMS, LANGUAGES, LETT
 
 _SELDOM = (
     r"(?P<fiscal>\bFY ?['’]?(?:20)?\d\d\b)"
-    r"|(?P<spoken>\b(?:a las?|de las?(?= \d\d? del? )) (?:\d{1,2}(?![\w:.,/]|\d)"
+    r"|(?P<spoken>\b(?:(?:a|sobre|hacia) las?|de las?(?= \d\d? del? )) (?:\d{1,2}(?![\w:.,/]|\d)"
     rf"|(?:{'|'.join(SPANISH_HOURS)})\b)"
     rf"|\b(?:a )?(?:(?:half|quarter|ten|twenty) past|quarter to) (?:{HOURS}|\d{{1,2}})\b|\b(?:{HOURS}) o['’]clock\b)"
     rf"|(?P<tens>\b(?:{'|'.join(f'{name}n?' for name in DECADES)})\b)"

@@ -86,13 +86,15 @@ _GERMAN = """
 M1: januar jan jänner|M2: februar feb|M3: märz mär|M4: april apr|M5: mai|M6: juni|M7: juli|M8: august aug
 M9: september sept sep|M10: oktober okt|M11: november nov|M12: dezember dez
 W0: montag|W1: dienstag|W2: mittwoch|W3: donnerstag|W4: freitag|W5: samstag sonnabend|W6: sonntag
+n1 W0: am_mo|n1 W1: am_di|n1 W2: am_mi|n1 W3: am_do|n1 W4: am_fr|n1 W5: am_sa|n1 W6: am_so
 Uminute: minute minuten|Uhour: stunde stunden|Uday: tag tage tagen|Uweek: woche wochen kw kalenderwoche
 Umonth: monat monate monaten monats|Uyear: jahr jahre jahren jahres geschäftsjahr geschäftsjahres
 Uhalf: halbjahr halbjahres hälfte|N18 Umonth: anderthalb_jahren eineinhalb_jahren|N6 Umonth: halben_jahr halbes_jahr
 N30 Uminute: halben_stunde halbe_stunde|N15 Uminute: viertelstunde|N45 Uminute: dreiviertelstunde
 N90 Uminute: anderthalb_stunden eineinhalb_stunden|N10 Uday: anderthalb_wochen eineinhalb_wochen
 N45 Uday: anderthalb_monaten eineinhalb_monaten
-B1: vor_etwa vor_ungefähr vor_rund vor_gut vor_knapp vor_circa vor_ca vor_fast vor_über vor_mehr_als vor_weniger_als
+B1: vor_etwa vor_ungefähr vor_rund vor_gut vor_knapp vor_circa vor_ca vor_ca_. vor_fast vor_über
+B1: vor_mehr_als vor_weniger_als
 c3: diese_zeit dieser_zeit selben_zeit gleichen_zeit dieselbe_zeit gleiche_zeit
 k: jetzt|eearlier: früher|elater: später danach
 i1 Hthe_holidays: zwischen_den_jahren|Hthe_holidays: jahreswechsel
@@ -134,7 +136,7 @@ _FRENCH = """
 M1: janvier janv|M2: février févr|M3: mars|M4: avril|M5: mai|M6: juin|M7: juillet|M8: août aout|M9: septembre sept
 M10: octobre oct|M11: novembre nov|M12: décembre déc
 W0: lundi|W1: mardi|W2: mercredi|W3: jeudi|W4: vendredi|W5: samedi|W6: dimanche
-Uminute: minute minutes|Uhour: heure heures|Uday: jour jours|Uweek: semaine semaines|Umonth: mois
+Uminute: minute minutes|Uhour: heure heures|Uday: jour jours|Uweek: semaine semaines semaine-ci|Umonth: mois mois-ci
 Uyear: an ans année années|Uquarter: trimestre|Uhalf: semestre moitié demi demie quinzaine|Uweekend: week-end weekend
 Ucentury: siècle|Udecade: décennie|C12h: midi|C0h: minuit|N15 Uday: quinzaine_de_jours|N30 Uminute: demi-heure
 N15 Uminute: quart_d'_heure|N90 Uminute: heure_et_demie
@@ -176,6 +178,7 @@ Uquarter: trimestre|Uhalf: semestre mitad medio media quincena|Uweekend: fin_de_
 C12h: mediodía|C0h: medianoche
 Ucentury: siglo|Udecade: década|N30 Uminute: media_hora|N15 Uminute: cuarto_de_hora|N90 Uminute: hora_y_media
 N6 Umonth: medio_año
+N18 Umonth A1: hace_año_y_medio hace_un_año_y_medio
 A1: hace_más_o_menos hace_casi hace_aproximadamente hace_poco_más_de hace_más_de hace_como hace_cerca_de hace_menos_de
 eearlier T1 Uyear: lo_que_va_de_año lo_que_va_del_año|eearlier T1 Umonth: lo_que_va_de_mes lo_que_va_del_mes
 K1990: años_noventa en_los_noventa|K1980: años_ochenta en_los_ochenta|K1970: años_setenta en_los_setenta
@@ -187,6 +190,7 @@ N11: once|N12: doce|N15: quince|N20: veinte|N30: treinta
 O1: primer primera primero primeros primeras|O2: segundo segunda|O3: tercer tercera|O4: cuarto cuarta
 S0: primavera|S1: verano|S2: otoño|S3: invierno
 Hchristmas: navidad|Hchristmas_eve: nochebuena|Hnew_year's_eve: nochevieja|Hnew_year: año_nuevo|Heaster: pascua
+Heaster_monday: lunes_de_pascua
 Hholy_week: semana_santa|Hchristmas_days: navidades|Hthe_holidays: vacaciones_de_navidad
 Hgood_friday: viernes_santo|Hmaundy_thursday: jueves_santo
 Hepiphany: día_de_reyes reyes_magos|Hall_saints: todos_los_santos|Hall_souls: día_de_muertos día_de_los_muertos
