@@ -117,6 +117,21 @@ def test_the_weight_is_large_where_companions_of_companions_return_and_0_elsewhe
     assert weight_of([[0, 1]]) == 0
 
 
+def test_the_co_occurrences_that_are_read_are_bounded(monkeypatch):
+    sizes: list[int] = []
+    read = CooccurrenceGraph.of
+
+    def record(graph, rows, *arguments, **options):
+        links = read(graph, rows, *arguments, **options)
+        sizes.append(len(links[0]))
+        return links
+
+    monkeypatch.setattr(CooccurrenceGraph, "of", record)
+    monkeypatch.setattr("pam_retriever.training.second_step.CO_OCCURRENCES", 800)
+    weight_of(grouped())
+    assert 0 < sizes[0] <= 800
+
+
 def test_without_salience_there_is_no_second_step():
     experience = experience_of(grouped())
     dull = replace(experience, salience=np.zeros(len(experience), np.float32))

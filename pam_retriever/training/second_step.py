@@ -17,7 +17,7 @@ from pam_retriever.training.cross_validation import DEPTH, FEWEST, FOLDS
 from pam_retriever.types import Bools, Familiarity, Float32, Float64, Int64
 
 WEIGHTS = (0.1, 0.3, 0.5, 0.7, 0.9)
-CUES = 500  # most cues that are asked
+CUES, CO_OCCURRENCES = 500, 4_000_000  # most cues that are asked, and most co-occurrences of these, to bound the memory
 ERRORS = 2  # standard errors by which a gain has to be larger than 0
 
 
@@ -37,7 +37,8 @@ def fit_second_step(
     relevant, evidence = (_graph(experience, mask) for mask in (inside, ~inside))
     cues = np.unique(experience.states[inside])
     cues = random.permutation(cues[evidence.counts(cues) > EPISODIC // 2])  # others have too few links
-    cues = np.sort(cues[:CUES])
+    cues = cues[:CUES]
+    cues = np.sort(cues[2 * window * evidence.counts(cues).cumsum() <= CO_OCCURRENCES])
     linked = evidence.of(cues, window, familiarity)
     frequent = np.bincount(linked[0][is_frequent(linked[0], window)], minlength=len(cues)) > 0
     frequent &= np.bincount(linked[0], linked[2], len(cues)) > 0
