@@ -540,3 +540,14 @@ def test_expansion_follows_mentions_after_a_fit():
     assert index.expand({"temple": 1.0}, where={"title": "Ghana"}, cue_where={}).keys() == {"ghana"}
     assert index.expand([{"filler 1": 1.0}]) == silent.expand([{"filler 1": 1.0}])
     assert index.expand({"temple": 1.0}, direction="after") == silent.expand({"temple": 1.0}, direction="after")
+
+
+def test_a_passage_that_names_its_own_document_is_shown_by_its_id():
+    """Passages of a document have its title: '"Recipes" names "Recipes"' would say nothing."""
+    index = PredictiveAssociativeIndex(dim=DIM)
+    texts = ["All recipes of the canteen", "Toast the rice, then add hot stock", "Whites at room temperature"]
+    titles = [{"title": "Recipes"}] * 2 + [{"title": "Meringue"}]
+    index.add(np.eye(DIM)[:3], ["head", "risotto", "meringue"], texts, titles)
+    hits = index.recall(np.eye(DIM)[0], 3, text="canteen rice", explain=True)
+    shown = [repr(one) for hit in hits if hit.id == "risotto" for one in hit.mentions or ()]
+    assert shown == ['"head" names "recipes"']

@@ -180,7 +180,10 @@ def mentions_of(view: View, found: Candidates, text: str | None) -> list[tuple[M
             mentions[hit].append(Mention(None, name, WAYS[way], start, None))
         else:
             id, _, metadata = contents[source]
-            mentions[hit].append(Mention(_called(index_mentions, id, metadata), name, WAYS[way], start, id))
+            called = _called(index_mentions, id, metadata)
+            if holder == source and called.casefold() == name.casefold():
+                called = id  # passages of a document have one title: which of them is it?
+            mentions[hit].append(Mention(called, name, WAYS[way], start, id))
     return [tuple(several) for several in mentions]
 
 
