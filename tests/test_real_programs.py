@@ -22,6 +22,7 @@ PROGRAMS = [
     "real.locomo_feedback --dialogues 1",
     "real.unnamed",
     "real.use --tasks toollens --tune weights --most 5",
+    "real.use --tasks code-flask --protocols curve --tune weights --most 5 --without-fit",
     "real.use_ablation --tasks code-flask",
     "real.times",
     "real.next",

@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks import report
 from benchmarks.real import use_baselines
 from benchmarks.real.data import find, load_encoder
-from benchmarks.real.use_mixture import library_scores
+from benchmarks.real.use_mixture import FITTED, PRIORS_ALONE, library_scores
 from benchmarks.real.use_tasks import (
     ELSE_LAST,
     LAST,
@@ -79,7 +79,7 @@ def run(task: Task, options: dict[str, Any]) -> dict[str, Any]:
     few = some(task, TESTS)
     reported: dict[str, Any] = {}
     started = time.perf_counter()
-    found = use_baselines.scores(task)
+    found = use_baselines.scores(task, options["fit"])
     between = time.perf_counter()
     found |= library_scores(task, options, reported)
     seconds = {"baselines": between - started, "library": time.perf_counter() - between}
@@ -89,7 +89,9 @@ def run(task: Task, options: dict[str, Any]) -> dict[str, Any]:
         "seconds": seconds,
         "all tests": {name: evaluate(task, scores) for name, scores in found.items()},
         "400 tests": {name: evaluate(few, scores[chosen]) for name, scores in found.items()},
-        "400 tests, gain of the mixture": gains(few, {name: one[chosen] for name, one in found.items()}, "mixture"),
+        "400 tests, gain of the mixture": gains(
+            few, {name: one[chosen] for name, one in found.items()}, FITTED if options["fit"] else PRIORS_ALONE
+        ),
         **reported,
     }
 
@@ -137,6 +139,7 @@ def main() -> None:
         default="without",
         help="'without' uses priors that were fitted without the data of the task",
     )
+    parser.add_argument("--without-fit", action="store_true", help="only what answers before a fit")
     parser.add_argument("--most", type=int, help="with --tune: largest number of queries, drawn with seed 0")
     parser.add_argument("--embedder", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
     parser.add_argument("--name", default="real/use", help="name of the JSON file in benchmarks/results")
@@ -151,7 +154,7 @@ def main() -> None:
             task = some(task, arguments.most or len(task.tests))
         results[name] = {}
         for protocol, one in protocols(task, arguments.protocols):
-            options = {"priors": arguments.priors, "seed": 0}
+            options = {"priors": arguments.priors, "seed": 0, "fit": not arguments.without_fit}
             results[name][protocol] = run(one, options)
             show(f"{name}, {protocol}", results[name][protocol])
     written = report.write(

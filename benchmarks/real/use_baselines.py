@@ -21,12 +21,12 @@ LARGEST_KERNEL = 17_000  # largest number of requests, for which the kernel matr
 HELD_OUT = 0.2
 
 
-def scores(task: Task) -> dict[str, Scores]:
-    """Returns (Q, N) scores by the name of the method."""
+def scores(task: Task, fitted: bool = True) -> dict[str, Scores]:
+    """Returns (Q, N) scores by the name of the method; ``fitted`` is False to leave out kernel ridge."""
     found = _plain(task, task.experience, task.tests)
     life, weight = _best_recency(task)
     found[f"kNN + .3 cosine + {weight} recency {life}"] = found[SUM] + weight * scaled(found[f"recency {life}"])
-    if len(task.experience) <= LARGEST_KERNEL:
+    if fitted and len(task.experience) <= LARGEST_KERNEL:
         found["kernel ridge"] = kernel_ridge(task, task.experience, task.tests, _best_ridge(task))
     if (task.cues >= 0).any():
         found |= _together(task)

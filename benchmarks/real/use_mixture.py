@@ -24,6 +24,7 @@ from pam_retriever.retrieval.mixture.requests import Uses
 
 WITHOUT = Path(__file__).parents[1] / "priors" / "without.json"
 BATCH = 64
+FITTED, PRIORS_ALONE = "mixture", "mixture, priors alone"
 JUDGED = 20  # hits of a question whose confidence is judged
 
 
@@ -32,22 +33,21 @@ def library_scores(task: Task, options: dict[str, Any], reported: dict[str, Any]
     corpus = corpus_of(task)
     past, make = history(task, corpus), evidence_builder(corpus)
     priors = priors_for(task.name, options["priors"])
-    fitted = fit_mixture(past, make, priors, options["seed"])
     log = past.log()
     evidence = make(log)
     cues = question_cues(task, corpus)
-    if reported is not None:
-        reported["validation"] = fitted.validation.to_dict()
-        reported["calibration"] = calibration(evidence, fitted.mixture, cues, task)
     balance = Balance.of(log, corpus, priors, evidence_of)
     weights = priors.at(evidence.features, len(past), log.novelty)
-    unfitted = Mixture(evidence.features, balance.apply(evidence.features, weights))
+    mixtures = {PRIORS_ALONE: Mixture(evidence.features, balance.apply(evidence.features, weights))}
+    validation = None
+    if options["fit"]:
+        fitted = fit_mixture(past, make, priors, options["seed"])
+        mixtures[FITTED], validation = fitted.mixture, fitted.validation.to_dict()
     if reported is not None:
         reported["balance"] = asdict(balance)
-    return {
-        "mixture": _scores(evidence, fitted.mixture, cues),
-        "mixture, priors alone": _scores(evidence, unfitted, cues),
-    }
+        reported["validation"] = validation
+        reported["calibration"] = calibration(evidence, list(mixtures.values())[-1], cues, task)
+    return {name: _scores(evidence, mixture, cues) for name, mixture in mixtures.items()}
 
 
 def priors_for(name: str, which: str) -> Priors:
