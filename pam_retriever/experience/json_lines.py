@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -63,14 +63,7 @@ class Events:
 
     def of(self, positions: list[int]) -> Events:
         """Returns the events at these positions."""
-        chosen = Events()
-        for at in positions:
-            chosen.ids.append(self.ids[at])
-            chosen.texts.append(self.texts[at])
-            chosen.vectors.append(self.vectors[at])
-            chosen.metadatas.append(self.metadatas[at])
-            chosen.lines.append(self.lines[at])
-        return chosen
+        return Events(*([getattr(self, column.name)[at] for at in positions] for column in fields(Events)))
 
 
 @dataclass
@@ -80,15 +73,6 @@ class Requests(Events):
     used: list[list[str] | dict[str, float]] = field(default_factory=list)
     unused: list[list[str]] = field(default_factory=list)
     times: list[float | datetime | None] = field(default_factory=list)
-
-    def of(self, positions: list[int]) -> Requests:
-        """Returns the requests at these positions."""
-        chosen = Requests(**vars(super().of(positions)))
-        for at in positions:
-            chosen.used.append(self.used[at])
-            chosen.unused.append(self.unused[at])
-            chosen.times.append(self.times[at])
-        return chosen
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,24 @@ class _Prepared:
     last_trained: int
 
 
+@dataclass(frozen=True)
+class _Given:
+    """What a fit is given: the index, the experience, and the settings."""
+
+    store: Store
+    lock: ReadWriteLock
+    source: Source
+    new: NewExperience
+    window: int
+    config: FitConfig
+    seed: int
+
+    def start(self) -> Start | None:
+        """Returns the current predictor if the training may continue from it."""
+        predictor = self.store.predictor_to_continue(self.config.to_stored(), self.window)
+        return None if predictor is None else Start(Predictor.of(predictor), self.store.calibration)
+
+
 # independent of the caller's inference mode, and of a mode that an earlier interrupt left
 @torch.inference_mode(mode=False)
 @torch.enable_grad()
@@ -55,8 +73,8 @@ def learn(
     with lock.shared():
         if first_process():
             store.database.check_writable()
-    prepare = _from_storage if source.in_parts else _in_memory
-    made = prepare(store, lock, source, new_experience, window, config, request.seed)
+    given = _Given(store, lock, source, new_experience, window, config, request.seed)
+    made = _from_storage(given) if source.in_parts else _in_memory(given)
     trained = Trainer(
         made.shards,
         window,
@@ -83,54 +101,36 @@ def learn(
     return trained.report
 
 
-def _in_memory(
-    store: Store,
-    lock: ReadWriteLock,
-    source: Source,
-    new_experience: NewExperience,
-    window: int,
-    config: FitConfig,
-    seed: int,
-) -> _Prepared:
+def _in_memory(given: _Given) -> _Prepared:
     """Trains on all data in memory: stores the given trajectories together with the result, or not at all."""
-    with lock.shared():
-        training_set = gather(
-            store.database, new_experience.episodes, store.dim, new_experience.learned_steps, new_experience.numbers
-        )
+    store, new = given.store, given.new
+    with given.lock.shared():
+        training_set = gather(store.database, new.episodes, store.dim, new.learned_steps, new.numbers)
         fresh = training_set.fresh
-        goes_on = fresh.any() and not fresh.all() and not source.from_scratch
-        start = _start(store, config, window) if goes_on else None
+        goes_on = fresh.any() and not fresh.all() and not given.source.from_scratch
+        start = given.start() if goes_on else None
         table = None if start is None else EmbeddingTable(training_set.with_codes(store.codes_of(training_set.rows)))
     return _Prepared(
-        InMemoryShards(training_set.vectors, training_set.experience, seed, None if start is None else fresh),
+        InMemoryShards(training_set.vectors, training_set.experience, given.seed, None if start is None else fresh),
         start,
         table,
         lambda found: EpisodeEmbeddings(training_set.rows, found, training_set.positions),
-        new_experience.last_number,
+        new.last_number,
     )
 
 
-def _from_storage(
-    store: Store,
-    lock: ReadWriteLock,
-    source: Source,
-    new_experience: NewExperience,
-    window: int,
-    config: FitConfig,
-    seed: int,
-) -> _Prepared:
+def _from_storage(given: _Given) -> _Prepared:
     """Trains with at most ``buffer`` steps in memory: stores trajectories as they arrive."""
-    database, size = store.database.sharded, source.buffer or BUFFER
+    store, lock, learned_steps = given.store, given.lock, given.new.learned_steps
+    database, size = store.database.sharded, given.source.buffer or BUFFER
     assert database is not None, "checked when they were stored"
     with lock.shared():
-        start = (
-            _start(store, config, window) if new_experience.learned_steps.number and not source.from_scratch else None
-        )
-    learned_steps = LearnedSteps() if start is None else new_experience.learned_steps
-    shards = StoredShards(database, lock, store.dim, size, seed=seed, learned_steps=learned_steps)
+        start = given.start() if learned_steps.number and not given.source.from_scratch else None
+    learned_steps = LearnedSteps() if start is None else learned_steps
+    shards = StoredShards(database, lock, store.dim, size, seed=given.seed, learned_steps=learned_steps)
     if start is not None and shards.nothing_new:
-        start, shards = None, StoredShards(database, lock, store.dim, size, seed=seed)
-    table = EmbeddingTable.on_disk(shards.table, config.code)
+        start, shards = None, StoredShards(database, lock, store.dim, size, seed=given.seed)
+    table = EmbeddingTable.on_disk(shards.table, given.config.code)
     if start is not None:
         with lock.shared():
             stored = store.database.memories.rows()
@@ -139,11 +139,6 @@ def _from_storage(
     return _Prepared(
         shards, start, table, lambda found: EpisodeEmbeddings(np.arange(len(found)), found), shards.last_number
     )
-
-
-def _start(store: Store, config: FitConfig, window: int) -> Start | None:
-    predictor = store.predictor_to_continue(config.to_stored(), window)
-    return None if predictor is None else Start(Predictor.of(predictor), store.calibration)
 
 
 def switch_over(
