@@ -144,7 +144,7 @@ def _among_likely(
         rows: (n,) the rows of the keys.
         k: number of rows.
     """
-    likely = np.flatnonzero(known >= bounds(known[None], min(WIDER * k, len(rows)))[0])
+    likely = np.flatnonzero(known >= bounds(known[:, None], min(WIDER * k, len(rows)))[0])
     if len(likely) > MOST * len(rows):
         return None
     exact = scores(likely)

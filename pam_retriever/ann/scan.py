@@ -118,18 +118,21 @@ def few_products(queries: Float32, keys: Float32) -> Float32:
 
 def best(scores: Float32, rows: Int64, k: int) -> tuple[Float32, Int64]:
     """Returns the ``k`` best of scores (Q, n)."""
-    above = np.flatnonzero(scores >= bounds(scores, k)[:, None])  # one index is faster to find than a pair
+    above = np.flatnonzero(scores >= bounds(scores.T, k)[:, None])  # one index is faster to find than a pair
     query, position = np.divmod(above, scores.shape[1])
     return _sorted(scores[query, position], rows[position], query, len(scores), k)
 
 
-def bounds(scores: Float32, k: int) -> Float32:
-    """Returns a bound (Q,) that at least ``k`` of the scores (Q, n) of each query reach, and few more."""
-    groups = scores.shape[1] // GROUP
+def bounds(scores: Float32, k: int, size: int = GROUP) -> Float32:
+    """Returns a bound (Q,) that at least ``k`` of the scores (n, Q) of each query reach, and few more.
+
+    It is the ``k``-th largest maximum of groups of ``size`` scores, if there are enough groups.
+    """
+    groups = len(scores) // size
     if groups >= 2 * k:  # a group holds every ``groups``-th score: NumPy compares along the long axis faster
-        scores = scores[:, : groups * GROUP].reshape(len(scores), GROUP, groups).max(axis=1)
-    at = scores.shape[1] - k
-    bound: Float32 = np.partition(scores, at, axis=1)[:, at]
+        scores = scores[: groups * size].reshape(size, groups, -1).max(axis=0)
+    at = len(scores) - k
+    bound: Float32 = np.partition(scores, at, axis=0)[at]
     return bound
 
 
@@ -146,11 +149,7 @@ def _best_of_some(parts: list[Part], rows: Int64, k: int, positions: Int64 | Non
     for at in map(slice, edges, edges[1:]):
         tile = _tile(parts, at if positions is None else positions[at], keys[: at.stop - at.start])
         np.matmul(tile, queries, out=scores[at])
-    groups = len(rows) // GROUP_OF_TILE
-    maxima = scores
-    if groups >= 2 * k:
-        maxima = scores[: groups * GROUP_OF_TILE].reshape(GROUP_OF_TILE, groups, -1).max(axis=0)
-    above = np.flatnonzero(scores >= np.partition(maxima, len(maxima) - k, axis=0)[len(maxima) - k])
+    above = np.flatnonzero(scores >= bounds(scores, k, GROUP_OF_TILE))
     position, query = np.divmod(above, scores.shape[1])
     return _sorted(scores.reshape(-1)[above], rows[position], query, scores.shape[1], k)
 

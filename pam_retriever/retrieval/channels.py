@@ -102,7 +102,7 @@ class DirectedChannelScorer:
             similarity = keys[:, : cues.given.shape[1]] @ cues.given[at]
             plain, rest = np.float32(channels.similarity), np.float32(total[at] - channels.similarity)
             association = (keys @ queries[at] * total[at] - plain * similarity) / np.maximum(rest, 1e-12)
-            association = towards.of_query(at, rows, association.astype(np.float32))
+            association = towards.of_pairs(at, rows, association.astype(np.float32))
             scores = (plain * similarity + rest * association) / total[at]
             if self._intersect:
                 scores = np.sqrt(np.clip(similarity, 0, None) * np.clip(association, 0, None))

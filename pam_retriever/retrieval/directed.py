@@ -64,7 +64,10 @@ class DirectedShares:
         return cls(keys, width, np.minimum(2 * part, 1).astype(np.float32), this)
 
     def of_pairs(self, query: Int64 | int, row: Int64, value: Float32) -> Float32:
-        """Returns the directed part (n,) of a value of each pair; all of it without a direction or if negative."""
+        """Returns the directed part (n,) of a value of each pair; all of it without a direction or if negative.
+
+        ``query`` may be one query for all ``row`` (n,).
+        """
         if self.keys is None or not len(self.keys):
             return value
         key = query * self.width + row
@@ -72,10 +75,6 @@ class DirectedShares:
         known = (self.keys[position] == key) & (row < self.width) & (value > 0)
         left: Float32 = np.where(known, value * self.factor[position], value)
         return left
-
-    def of_query(self, query: int, row: Int64, value: Float32) -> Float32:
-        """Returns the same for the memories ``row`` (n,) of one query."""
-        return self.of_pairs(query, row, value)
 
     def linked(self, query: int) -> Int64:
         """Returns the memories that are linked to one query in the direction, sorted."""

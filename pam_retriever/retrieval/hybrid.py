@@ -103,7 +103,7 @@ class HybridScorer:
         if links.direction is None:
             return [None] * len(cues)
         found = DirectedShares.of(self._view, cues, recognised(cues, links))
-        return [partial(found.of_query, at) for at in range(len(cues))]
+        return [partial(found.of_pairs, at) for at in range(len(cues))]
 
     def _score_one(
         self,
