@@ -120,8 +120,7 @@ class MixtureScorer:
                 return [_nothing()]
             each = [(cues.only(at), None if linked is None else linked.only(at)) for at in range(len(cues))]
             return [one for cue, its_linked in each for one in self._score(cue, k, allowed, its_linked)]
-        pools = Pools.of(found, len(corpus))
-        kind = kinds(questions, evidence.served)
+        pools, kind = Pools.of(found, len(corpus)), kinds(questions, evidence.served)
         features = evidence.score(questions, pools)
         if self._left_out.any():  # also from what recall without feedback says of never-used memories
             features = np.where(self._left_out, np.float32(0), features)
@@ -129,18 +128,30 @@ class MixtureScorer:
         lead = self._lead(scores, pools, linked)
         scores = scores + lead
         share, rank = softmax(scores, pools.starts), ranks(scores, pools.cue, pools.starts)
-        confidence = mixture.confidence(share, rank, kind[pools.cue])
         order = np.lexsort((rank, pools.cue))
         if k is not None:
             order = order[rank[order] <= k]
         if self._min_score is not None:
             order = order[share[order] >= self._min_score]
-        rows = corpus.rows[pools.row[order]]
-        similarity = np.einsum("pd,pd->p", cues.given[pools.cue[order]], self._view.similar.keys(rows))
-        weighed = features[order] * mixture.weights[kind[pools.cue[order]]]
+        cue = pools.cue[order]
+        weighed = features[order] * mixture.weights[kind[cue]]
         contributions = self._contributions(weighed, scores[order] - weighed.sum(axis=1), lead[order])
-        columns = rows, share[order], similarity, np.ones(len(order), np.int64), confidence[order], contributions.values
-        ends = np.searchsorted(pools.cue[order], np.arange(len(cues) + 1)).tolist()
+        confidence = mixture.confidence(share, rank, kind[pools.cue])[order]
+        return self._answers(questions, cue, corpus.rows[pools.row[order]], share[order], confidence, contributions)
+
+    def _answers(
+        self,
+        questions: MixtureCues,
+        cue: Int64,
+        rows: Int64,
+        share: Float32,
+        confidence: Float32,
+        contributions: Contributions,
+    ) -> list[Candidates]:
+        """Returns the memories ``rows`` (n,), their scores, and what explains them, for each ``cue`` (n,), sorted."""
+        similarity = np.einsum("pd,pd->p", questions.vectors[cue], self._view.similar.keys(rows))
+        columns = rows, share, similarity, np.ones(len(rows), np.int64), confidence, contributions.values
+        ends = np.searchsorted(cue, np.arange(len(questions) + 1)).tolist()
         split: list[list[Any]] = [[column[start:end] for start, end in pairwise(ends)] for column in columns]
         by_name = self._mentions(questions, split[0])
         return [
