@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pam_retriever.arrays import starts_of
 from pam_retriever.evaluation import Validation, Worth
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.calibration import Calibration, expected_calibration_error, reliability
@@ -16,7 +15,7 @@ from pam_retriever.retrieval.mixture.holdout import EvidenceOf, HeldOutQuestions
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.mixture.mixture import KINDS, NEVER_USED, Mixture, Priors, reserve_for_unused, unaided
 from pam_retriever.retrieval.mixture.report import mean_interval
-from pam_retriever.types import Bools, Float32, Int64
+from pam_retriever.types import Bools, Float32, Float64, Int64
 
 RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)  # ridges, in units of the variance of a feature
 HARDEST, OTHERS = 32, 32  # candidates of a question in the fit, besides the used memories
@@ -24,7 +23,6 @@ FEWEST = 20  # questions of a kind; with fewer the priors are used
 CALIBRATED = 20  # hits of a question that the calibration sees
 FRACTIONS = (0.75, 1.0)  # tried fractions of the way from the start to the fit, which may overfit one period
 STACKED = 1e-2  # ridge of the two numbers that stack the prior with recall without feedback
-Float64 = np.ndarray
 
 
 @dataclass(frozen=True)
@@ -264,9 +262,7 @@ def sample(choices: Choices, weights: Float64, seed: int = 0) -> Choices:
     rest = np.bincount(question, ~(used | hard), len(choices.starts))
     stands_for = rest / np.maximum(np.bincount(question, drawn, len(choices.starts)), 1)
     offset = choices.offset + np.where(drawn, np.log(np.maximum(stands_for, 1))[question], 0).astype(np.float32)
-    chosen = used | hard | drawn
-    starts = starts_of(np.bincount(question[chosen], minlength=len(choices.starts)))[:-1]
-    return Choices(choices.features[chosen], starts, choices.target[chosen], choices.weight, offset[chosen])
+    return replace(choices, offset=offset).only(used | hard | drawn)
 
 
 def _events(held_out: HeldOutQuestions, scores: Float32, questions: Int64) -> tuple[Float32, Int64, np.ndarray]:

@@ -10,13 +10,12 @@ from typing import Protocol
 
 import numpy as np
 
-from pam_retriever.arrays import starts_of
 from pam_retriever.experience.feedback import MOST_OF_ONE
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.mixture.mixture import KINDS, Evidence, kinds
 from pam_retriever.retrieval.mixture.pools import Cues, Pools, WordList
 from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
-from pam_retriever.types import Bools, Float32, Int64
+from pam_retriever.types import Bools, Float32, Float64, Int64
 
 PARTS, SHARE = 3, 0.2  # held-out parts, and the share of experience in each
 QUESTIONS, STORED_CUES = 600, 200  # largest number per part
@@ -83,7 +82,6 @@ class History:
         return every.take(at)
 
 
-Float64 = np.ndarray
 EvidenceOf = Callable[[RequestLog], Evidence]
 
 
@@ -116,10 +114,10 @@ class HeldOutQuestions:
         """Returns the same questions without doubtful candidates."""
         if self.doubtful is None:
             return self
-        chosen, choices = ~self.doubtful, self.choices
-        starts = _starts(choices.question[chosen], len(self))
-        few = Choices(choices.features[chosen], starts, choices.target[chosen], choices.weight, choices.offset[chosen])
-        return HeldOutQuestions(few, self.row[chosen], self.reached[chosen], self.uses, self.part, self.natural)
+        chosen = ~self.doubtful
+        return HeldOutQuestions(
+            self.choices.only(chosen), self.row[chosen], self.reached[chosen], self.uses, self.part, self.natural
+        )
 
     def take(self, questions: Int64) -> HeldOutQuestions:
         """Returns the questions at these positions."""
@@ -268,14 +266,10 @@ def _ask_batch(
     proposed = evidence.pools(cues, FULL_BELOW, PROPOSALS)
     pools, reached = proposed, np.ones(len(proposed), bool)
     if not proposed.is_full:
-        ends = [*proposed.starts[1:].tolist(), len(proposed)]
-        pools = Pools.of(
-            [
-                np.concatenate([proposed.row[start:end], row[question == at]])
-                for at, (start, end) in enumerate(zip(proposed.starts.tolist(), ends, strict=True))
-            ],
-            size,
-        )
+        lists = [
+            np.concatenate([proposed.row[mine], row[question == at]]) for at, mine in enumerate(proposed.of_cues())
+        ]
+        pools = Pools.of(lists, size)
         reached = np.isin(pools.keys, proposed.keys)
     if hidden is not None:
         pools = replace(pools, hidden=hidden[pools.row])
@@ -285,11 +279,10 @@ def _ask_batch(
     features = evidence.score(cues, pools)
     chosen = (pools.row != cues.rows[pools.cue]) & ~(first_uses.rows[pools.row] & (target == 0))
     doubtful = first_uses.absent[pools.row] & (target == 0)
-    starts = _starts(pools.cue[chosen], len(cues))
     share = np.bincount(pools.cue, target, len(cues)).astype(np.float32)
     target = (target / np.maximum(share, np.float32(1e-9))[pools.cue]).astype(np.float32)
-    choices = Choices(features[chosen], starts, target[chosen], share, np.zeros(int(chosen.sum()), np.float32))
-    uses = np.bincount(question, counts, len(cues))
+    choices = Choices(features, pools.starts, target, share, np.zeros(len(pools), np.float32)).only(chosen)
+    uses = np.bincount(question, counts, len(cues)).astype(np.float64)
     natural = np.full(len(cues), hidden is None)
     questions = HeldOutQuestions(
         choices, pools.row[chosen], reached[chosen], uses, np.full(len(cues), part), natural, doubtful[chosen]
@@ -317,8 +310,3 @@ def join(found: Sequence[HeldOutQuestions]) -> HeldOutQuestions:
 
 def _none(questions: HeldOutQuestions) -> Bools:
     return np.zeros(len(questions.row), bool)
-
-
-def _starts(question: Int64, n: int) -> Int64:
-    """Returns the first pair (n,) of each question, from the question (P,) of each pair."""
-    return starts_of(np.bincount(question, minlength=n))[:-1]

@@ -7,10 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from pam_retriever.arrays import concatenated
-from pam_retriever.types import Float32, Int64
+from pam_retriever.arrays import concatenated, starts_of
+from pam_retriever.types import Bools, Float32, Float64, Int64
 
-Float64 = np.ndarray
 MAX_STEPS = 40
 SMALL_GAIN = 1e-6
 LEAST_DAMPING = 1e-4
@@ -55,9 +54,13 @@ class Choices:
 
     def take(self, questions: Int64) -> Choices:
         """Returns the questions at these positions."""
-        lengths, pairs = self.lengths[questions], self.pairs_of(questions)
-        starts = (np.cumsum(lengths) - lengths).astype(np.int64)
+        starts, pairs = starts_of(self.lengths[questions])[:-1], self.pairs_of(questions)
         return Choices(self.features[pairs], starts, self.target[pairs], self.weight[questions], self.offset[pairs])
+
+    def only(self, chosen: Bools) -> Choices:
+        """Returns the same questions with the chosen pairs (P,)."""
+        starts = starts_of(np.bincount(self.question[chosen], minlength=len(self.starts)))[:-1]
+        return Choices(self.features[chosen], starts, self.target[chosen], self.weight, self.offset[chosen])
 
 
 def softmax(scores: Float32, starts: Int64) -> Float32:

@@ -236,12 +236,3 @@ class Priors:
 def size_in_decades(requests: int) -> float:
     """Returns log10 of the number of requests over 1,000, cut to the range -2 to 1 that the priors cover."""
     return float(np.clip(np.log10(max(requests, 1) / 1000), -2, 1))
-
-
-def rank(scores: Float32, pools: Pools, k: int) -> list[Int64]:
-    """Returns the ``k`` best candidates for each cue, best first; ties by row."""
-    order = np.lexsort((-scores, pools.cue))
-    ends = [*pools.starts[1:].tolist(), len(pools)]
-    return [
-        pools.row[order[start : min(end, start + k)]] for start, end in zip(pools.starts.tolist(), ends, strict=True)
-    ]

@@ -95,6 +95,10 @@ class Pools:
         end = self.starts[at + 1] if at + 1 < len(self.starts) else len(self)
         return slice(int(self.starts[at]), int(end))
 
+    def of_cues(self) -> list[slice]:
+        """Returns the slice of the pairs of each cue."""
+        return [self.of_cue(at) for at in range(len(self.starts))]
+
     @property
     def is_full(self) -> bool:
         """Whether every cue has every memory."""

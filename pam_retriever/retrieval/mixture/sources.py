@@ -117,10 +117,9 @@ class WordsAndNeighbours:
         self._scores = scores
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
-        ends = [*pools.starts[1:].tolist(), len(pools)]
         parts = [
-            self._scores(cues.vectors[at], cues.words[at], pools.row[start:end], cues.direction, cues.allowed)
-            for at, (start, end) in enumerate(zip(pools.starts.tolist(), ends, strict=True))
+            self._scores(cues.vectors[at], cues.words[at], pools.row[mine], cues.direction, cues.allowed)
+            for at, mine in enumerate(pools.of_cues())
         ]
         return (np.float32(PLAIN_UNIT) * np.concatenate(parts))[:, None]
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pam_retriever.arrays import added_up
 from pam_retriever.retrieval.mixture.neighbours import top, weights_of
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog
@@ -85,11 +86,8 @@ class UsedTogether:
 
 def _strongest(cue: Int64, row: Int64, share: Float32, n: int) -> tuple[Int64, Int64, Float32]:
     """Returns the ``n`` rows of each cue with the largest shares, without duplicates."""
-    keys, inverse = np.unique(np.stack([cue, row], axis=1), axis=0, return_inverse=True)
-    total = np.bincount(inverse.reshape(-1), share, len(keys)).astype(np.float32)
-    order = np.lexsort((-total, keys[:, 0])) if len(keys) else np.empty(0, np.int64)
-    cue, row, total = keys[order, 0], keys[order, 1], total[order]
-    _, first = np.unique(cue, return_index=True) if len(cue) else (cue, cue)
-    rank = np.arange(len(cue)) - np.repeat(first, np.diff([*first.tolist(), len(cue)]))
-    kept = rank < n
+    cue, row, total = added_up(cue, row, share)
+    order = np.lexsort((-total, cue))
+    cue, row, total = cue[order], row[order], total[order]
+    kept = np.arange(len(cue)) - np.searchsorted(cue, cue) < n
     return cue[kept], row[kept], total[kept]

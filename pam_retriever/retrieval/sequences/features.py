@@ -341,13 +341,12 @@ def _like_one_of(came: Found, similar: AnnIndex, keys: Float32, pools: Pools, po
     query, row, share = came
     mass = np.zeros(len(pools))
     starts = np.searchsorted(query, np.arange(len(pools.starts) + 1))
-    ends = [*pools.starts[1:].tolist(), len(pools)]
     rows, at = np.unique(row, return_inverse=True)
     sources = similar.keys(rows) if len(rows) else np.empty((0, keys.shape[1]), np.float32)
-    for one, (start, end) in enumerate(zip(pools.starts.tolist(), ends, strict=True)):
+    for one, pairs in enumerate(pools.of_cues()):
         mine = slice(starts[one], starts[one + 1])
-        cosine = keys[position[start:end]] @ sources[at[mine]].T
-        mass[start:end] = np.exp((cosine - 1) / CAME_WIDTH) @ share[mine]
+        cosine = keys[position[pairs]] @ sources[at[mine]].T
+        mass[pairs] = np.exp((cosine - 1) / CAME_WIDTH) @ share[mine]
     return np.log1p(1_000 * mass) / 10
 
 

@@ -48,7 +48,6 @@ class Recency:
     def _faded(self, pools: Pools) -> Float64:
         """Returns decayed counts (P, 2, H): of all stored steps, and of those with the candidate."""
         found = np.zeros((len(pools), 2, len(HALF_LIVES)))
-        ends = np.append(pools.starts[1:], len(pools))
         for until in np.unique(self._until).tolist():
             queries = np.flatnonzero(self._until == until)
             newest = self._history[max(until - RECENT, 0) : until][::-1]
@@ -57,7 +56,7 @@ class Recency:
             held, position = np.unique(newest, return_inverse=True)
             sums = np.stack([np.bincount(position, one, len(held)) for one in weight.T], axis=1)
             for one in queries.tolist():
-                mine = slice(int(pools.starts[one]), int(ends[one]))
+                mine = pools.of_cue(one)
                 found[mine, 0] = sums.sum(axis=0)
                 at = np.searchsorted(held, pools.row[mine])
                 there = at < len(held)
