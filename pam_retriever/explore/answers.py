@@ -138,9 +138,7 @@ def whole_memory(index: pam.PredictiveAssociativeIndex, id: str) -> Plain:
 
 
 def requests_of(index: pam.PredictiveAssociativeIndex, id: str) -> list[Plain]:
-    """Returns the past requests for which a memory was used or unused. Empty if feedback cannot be stored."""
-    if index.overview().requests is None:
-        return []
+    """Returns the past requests for which a memory was used or unused."""
     return [
         {"id": one.id, "text": (one.text or "")[:LONGEST], "weight": one.used[id], "timestamp": one.timestamp}
         for one in index.feedbacks(naming=id, limit=PAGE)

@@ -80,7 +80,7 @@ class IndexBase:
             found = self._evidence.get(name)
             if found is not None and found.is_current(view):
                 return None if found.is_empty else found
-            if table is None or not table.state()[0]:
+            if not table.state()[0]:
                 return None
             if found is None or not found.follow(view):
                 from pam_retriever.retrieval.mixture.feedback_evidence import FeedbackEvidence

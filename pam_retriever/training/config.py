@@ -163,7 +163,7 @@ class FitConfig:
         def __getattr__(self, name: str) -> float:
             if name != OLD_HOLDOUT:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            _warn_of_old_name(3)
+            _warn_of_old_name()
             return self.holdout
 
     def resolve(self, steps: int, memories: int) -> FitConfig:
@@ -201,15 +201,15 @@ class FitConfig:
         return replace(self, passes=self.passes or math.ceil(max(PASSES / meetings, wanted / steps)))
 
 
-def _warn_of_old_name(level: int) -> None:
-    warnings.warn("FitConfig.probation is called holdout now.", DeprecationWarning, stacklevel=level)
+def _warn_of_old_name() -> None:
+    warnings.warn("FitConfig.probation is called holdout now.", DeprecationWarning, stacklevel=3)
 
 
 def _taking_old_name(make: Callable[..., None]) -> Callable[..., None]:
     @wraps(make)
     def taking(self: FitConfig, *given: Any, **named: Any) -> None:
         if OLD_HOLDOUT in named:
-            _warn_of_old_name(3)
+            _warn_of_old_name()
             if "holdout" in named:
                 raise InvalidInput("Got both holdout and probation.", "one of them", "Use holdout.")
             named["holdout"] = named.pop(OLD_HOLDOUT)

@@ -175,7 +175,7 @@ class Tools:
             seen.embedder or self._folder.model.model_name,
             seen.memories,
             seen.trajectories,
-            seen.requests or 0,
+            seen.requests,
             seen.fitted,
             self._folder.last_fit,
             self._folder.read_only,
@@ -216,7 +216,7 @@ def _memories(index: PredictiveAssociativeIndex, filter: Mapping[str, object] | 
 def _served(index: PredictiveAssociativeIndex, ids: set[str]) -> dict[str, list[str]]:
     """Returns for each memory reasons: the number of past questions that it served, and the last of them."""
     found: dict[str, list[str]] = {}
-    for one in index.feedbacks() if (index.overview().requests or 0) <= MOST_REQUESTS else ():
+    for one in index.feedbacks() if index.overview().requests <= MOST_REQUESTS else ():
         for id, weight in one.used.items():
             if weight > 0 and id in ids:
                 found.setdefault(id, []).append(one.text or "a question")
