@@ -145,7 +145,7 @@ def tenses() -> Iterator[Case]:
     ahead = {
         "en": "when do we leave {}|who's coming over {}|who picks up the kids {}|my shifts {}|does the shop open {}",
         "de": "wer holt {} die Kinder ab|hat der Laden {} auf|was steht {} an|wer hat {} Dienst|bin ich {} frei",
-        "fr": "qui vient {}|y a-t-il une réunion {}|le magasin est ouvert {}|quelles factures arrivent {}|on part quand {}",
+        "fr": "qui vient {}|y a-t-il une réunion {}|le magasin est ouvert {}|quelles factures arrivent {}",
         "es": "qué hacemos {}|quién recoge a los niños {}|trabajo {}|estoy libre {}|qué citas tengo {}",
     }
     behind = {

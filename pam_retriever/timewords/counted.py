@@ -384,7 +384,9 @@ def earlier_or_later(match: Match) -> Atom | None:
     now = match.context.now
     if match.has("R"):
         return day_from_today(match)
-    if match.word("U") not in ("week", "month", "year", "quarter") or not (match.has("T") or match.word("e") == "rest"):
+    if match.word("U") not in ("week", "month", "year", "quarter") or not (
+        match.has("T") or match.has("i") or match.word("e") == "rest"
+    ):
         return None
     start, end = unit_at(match.word("U"), now)
     today = midnight(now)

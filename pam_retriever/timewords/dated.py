@@ -228,9 +228,9 @@ def holiday(match: Match) -> Atom | None:
     kept = previous is not None and previous.text.lower().startswith(("spen", "celebrat"))  # "spend New Year"
     article = match.token("t").text.lower() if match.has("t") else ""
     on = (match.context.language, article) == ("es", "el") or (article == "le" and " " in match.token("H").text)
-    certain = (
-        kept or on or is_adverb(match, match.token("H").text) or match.context.language == "zh" or name.endswith(" eve")
-    )
+    text = match.token("H").text
+    stands = is_adverb(match, text) or (" " in text and is_of_noun(match, text))
+    certain = kept or on or stands or match.context.language == "zh" or name.endswith(" eve")
     return in_year(match, of, kind, weak=not certain)
 
 

@@ -14,7 +14,7 @@ from pam_retriever.timewords import counted, dated, ordinal
 from pam_retriever.timewords.lexicon import Token
 from pam_retriever.timewords.match import HOURS, Atom, Context, Match
 
-_HOURS = rf"(?:(?:b[gh]?t?[NC]&|fh?t?[NC]u|[CN]u)t?C|(?:{HOURS.pattern})(?![xU]))"
+_HOURS = rf"(?:(?:b[gh]?t?[NC]&|fh?t?[NC]u|[CN]u)t?C|(?:{HOURS.pattern})(?![xUM]))"
 _AT = rf"(?:{_HOURS}|[aBq]?[hgu]?[hgu]?t?C(?!n?t?(?:M[NO]|[NO]o?M|D|R))(?:[ofi]?t?P)?|[hi]t?P|[hg]t?N(?=[.,]|$))"
 _CLOCK = rf"(?:(?:{_HOURS}|[aBq]?[hg]?C|[hg]N(?=n?R|nW)|PoC),?[no]?t?)"
 _REPEATED = re.compile("E[UWMSHP]")  # "each day" last week
@@ -112,7 +112,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (rf"t?OU(?:{_YEAR}|ot?U)?|t?(?:[OL](?:N|w)?|N[OL])U(?:oY|ot?[LXT]?U|oU[LX])", "U", ordinal.nth_in_year),
         (r"t?[OL](?:N|wo?)?[UW]o(?:t?[LXT]U|t?U[LX]|t?U)|[LXT]Uo?ON?[UW]", "U", ordinal.nth_in_month),
         (rf"Y?M{_YEAR}?o?ON?[UW]", "M", ordinal.nth_in_month),
-        (r"et?TU|etU|eR", "e", counted.earlier_or_later),
+        (r"et?TU|ei?tU|eR", "e", counted.earlier_or_later),
         (r"n?t?[NO]o(?:t?[LXT]U|t?U[LX]|t?U)|[LXT]UO", "U", ordinal.day_of_that_month),
         (r"Pot?O|(?:n(?:W,?)?|(?<=[saqBur])|(?<=Uo))tO|[fb]t?O[u&]h?t?O", "O", ordinal.day_of_month),
         (r"t?O", "O", ordinal.day_of_month),

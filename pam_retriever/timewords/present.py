@@ -26,7 +26,7 @@ PRESENT = {
     rf"|(?:\b(?:am|is|are)|['’](?:m|s|re))(?: (?:still|also|{_PEOPLE}|you))*"
     rf" (?!(?:{_KNOWN}|going|looking|missing|showing|being)\b|the\b|during\b)[a-z]{{2,}}ing\b"
     r"|\bwho (?:comes|has|leads|runs|takes|covers|gets|hosts|brings|works)\b|\bwhose turn\b"
-    r"|\bremind me\b|\bwhat time is\b"
+    r"|\bremind me\b|\bleft to\b|\bwhat time is\b"
     r"|\b(?:is|are) (?:the|my|our) [\w ]{2,20} (?:open|closed|due|free|available)\b"
     r"|\b(?:is|are) (?:there (?!an?y? (?:note|photo|mail))|any(?:one|body)|every(?:one|body)|it\b"
     r"|[^\W\d]+ (?:around|free|available|off|on duty|busy|home)\b)"
