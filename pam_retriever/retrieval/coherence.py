@@ -15,7 +15,7 @@ from pam_retriever.types import Float32, Int64
 LONG = 20  # steps; a shorter trajectory is taken as its user stored it
 ALIKE = 0.2  # difference of the cosines, in standard deviations, from which on neighbours count in full
 LEAST = 0.2  # what neighbours count at least: alike or not, they were stored together
-FEW, PAIRS = 20, 300  # fewer pairs prove nothing; more are not compared
+FEW, PAIRS = 20, 200  # fewer pairs prove nothing; more are not compared
 
 
 def neighbour_weights(
@@ -34,19 +34,18 @@ def neighbour_weights(
     """
     if not len(met):
         return None
-    long = links.in_long(rows, LONG)
-    there = np.minimum(np.searchsorted(rows, met), len(rows) - 1)
-    compared = long[position] & (rows[there] == met)
-    one, other = position[compared], there[compared]
-    pairs = np.unique(np.minimum(one, other) * len(rows) + np.maximum(one, other))  # mostly each is there twice
-    if len(pairs) < FEW:
+    there = np.minimum(rows.searchsorted(met), len(rows) - 1)
+    both = np.flatnonzero((rows[there] == met) & (position < there))  # mostly each pair is there in both orders
+    if len(both) > PAIRS:
+        both = both[np.linspace(0, len(both) - 1, PAIRS).astype(np.int64)]
+    both = both[links.in_long(rows[position[both]], LONG)]
+    if len(both) < FEW:
         return None
-    if len(pairs) > PAIRS:
-        pairs = pairs[np.linspace(0, len(pairs) - 1, PAIRS).astype(np.int64)]
-    first, second = keys[pairs // len(rows)], keys[pairs % len(rows)]
-    alike = float(np.einsum("ij,ij->", first, second)) / len(pairs)
+    one, other = position[both], there[both]
+    first, second = keys[one], keys[other]
+    alike = float(np.einsum("ij,ij->", first, second)) / len(one)
     expected = float(first.mean(axis=0) @ second.mean(axis=0))  # the mean cosine of all first with all second memories
-    others = np.einsum("ij,ij->i", first, np.roll(second, len(pairs) // 2, axis=0))
+    others = np.einsum("ij,ij->i", first, np.roll(second, len(one) // 2, axis=0))
     difference = (alike - expected) / max(float(others.std()), 1e-6)
     weight = min(max(difference / ALIKE, LEAST), 1.0)
-    return None if weight == 1 else np.where(long, np.float32(weight), np.float32(1))
+    return None if weight == 1 else np.where(links.in_long(rows, LONG), np.float32(weight), np.float32(1))
