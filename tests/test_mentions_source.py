@@ -129,7 +129,7 @@ def test_a_mention_has_its_name_and_source() -> None:
     rows = world.memories.rows_of([*"abcd"])
     at, way = found.rows.tolist().index(rows["b"]), WAYS.index("names")
     assert found.sources[at, way] == rows["a"]
-    assert world.store.phrases(found.numbers[at, [way]]) == {int(found.numbers[at, way]): "shirley temple"}
+    assert world.store.names()["shirley temple"] == int(found.numbers[at, way])
     mentions = world.store.mentions_of(np.array([rows["a"]]))
     position = mentions.numbers.tolist().index(int(found.numbers[at, way]))
     start, length = int(mentions.starts[position]), int(mentions.lengths[position])

@@ -60,10 +60,6 @@ class WritableAnnIndex(AnnIndex, Protocol):
     """An index with keys in this process, which can be changed."""
 
     @property
-    def compressed(self) -> bool:
-        """Whether memory holds codes instead of keys."""
-
-    @property
     def answers_for_first(self) -> bool:
         """Whether a search by the prefixes of keys is as good as in a separate index over the prefixes."""
 

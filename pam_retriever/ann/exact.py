@@ -15,7 +15,7 @@ class ExactBackend:
     """Scores every row exactly, without an index. For small sets of memories and for tests."""
 
     kind = description = "exact"
-    compressed, answers_for_first, files, graph = False, False, None, None
+    answers_for_first, files, graph = False, None, None
 
     def __init__(self, width: int) -> None:
         self._rows: Int64 = np.empty(0, np.int64)  # sorted

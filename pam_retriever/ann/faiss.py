@@ -98,12 +98,8 @@ class FaissBackend:
         return self.choice.kind
 
     @property
-    def compressed(self) -> bool:
-        return bool(self.choice.code)
-
-    @property
     def answers_for_first(self) -> bool:
-        return self.compressed or (self._is_plain and self._first > 0)
+        return bool(self.choice.code) or (self._is_plain and self._first > 0)
 
     @property
     def rows(self) -> Int64:

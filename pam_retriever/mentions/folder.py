@@ -27,7 +27,7 @@ LONGEST_SLUG = 80
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)??---[ \t]*(?:\n|\Z)", re.S)
 _FRONT_TITLE = re.compile(r"^title:[ \t]*(['\"]?)(.+?)\1[ \t]*$", re.M)
 _SILENT = ["script", "style", "template", "noscript", "head"]
-_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_HEADINGS = frozenset(f"h{level}" for level in range(1, 7))
 _BLOCKS = frozenset(
     re.findall(
         r"\w+",
@@ -71,7 +71,6 @@ class FolderFile:
 @dataclass(frozen=True)
 class _Section:
     heading: str | None
-    level: int
     text: str
 
 
@@ -170,7 +169,7 @@ def _decoded(path: Path, contents: bytes) -> str:
 
 
 def _plain(text: str) -> tuple[str | None, list[_Section]]:
-    return None, [_Section(None, 0, text.strip())] if text.strip() else []
+    return None, [_Section(None, text.strip())] if text.strip() else []
 
 
 def _markdown(text: str) -> tuple[str | None, list[_Section]]:
@@ -183,17 +182,16 @@ def _markdown(text: str) -> tuple[str | None, list[_Section]]:
     body = text[front.end() :] if front else text
     lines = body.split("\n")
     tokens = MarkdownIt("commonmark").parse(body)
-    heads: list[tuple[int, int, str]] = []  # line, level, heading
+    heads: list[tuple[int, str]] = []  # line, heading
     for at, token in enumerate(tokens):
         if token.type == "heading_open" and token.level == 0 and token.map:
             inline = tokens[at + 1]
             spoken = "".join(child.content for child in inline.children or [] if child.type != "html_inline")
-            heads.append((token.map[0], int(token.tag[1:]), spoken.strip()))
-    starts = [(0, 0, None), *heads]
-    ends = [line for line, _, _ in heads] + [len(lines)]
+            heads.append((token.map[0], spoken.strip()))
+    starts = [(0, None), *heads]
+    ends = [line for line, _ in heads] + [len(lines)]
     sections = [
-        _Section(heading, level, "\n".join(lines[line:end]).strip())
-        for (line, level, heading), end in zip(starts, ends, strict=True)
+        _Section(heading, "\n".join(lines[line:end]).strip()) for (line, heading), end in zip(starts, ends, strict=True)
     ]
     return named[2] if named else None, [one for one in sections if one.text]
 
@@ -214,18 +212,18 @@ def _restructured(text: str) -> tuple[str | None, list[_Section]]:
     }
     sections: list[_Section] = []
 
-    def read(node: nodes.Element, heading: str | None, level: int) -> None:
+    def read(node: nodes.Element, heading: str | None) -> None:
         skipped = (nodes.section, nodes.title, nodes.system_message, nodes.comment)
         texts = [_with_targets(one) for one in node.children if not isinstance(one, skipped)]
         text = "\n\n".join(one for one in ([heading] if heading else []) + texts if one.strip())
         if text:
-            sections.append(_Section(heading, level, text))
+            sections.append(_Section(heading, text))
         for one in node.children:
             if isinstance(one, nodes.section):
                 title = next((child.astext() for child in one.children if isinstance(child, nodes.title)), None)
-                read(one, title, level + 1)
+                read(one, title)
 
-    read(publish_doctree(text, settings_overrides=settings), None, 0)
+    read(publish_doctree(text, settings_overrides=settings), None)
     return None, sections
 
 
@@ -247,12 +245,12 @@ def _html(text: str) -> tuple[str | None, list[_Section]]:
     title = named.text(strip=True) if named is not None else None
     tree.strip_tags(_SILENT, recursive=True)
     parts: list[str] = []
-    heads: list[tuple[int, str, int]] = []  # position in parts, heading, level
+    heads: list[tuple[int, str]] = []  # position in parts, heading
     for node in tree.body.traverse(include_text=True) if tree.body is not None else ():
         tag = node.tag
         if tag in _HEADINGS:
             heading = " ".join(node.text(strip=False).split())
-            heads.append((len(parts), heading, _HEADINGS[tag]))
+            heads.append((len(parts), heading))
             parts.append("\n")
         elif tag in _BLOCKS:
             parts.append("\n")
@@ -260,11 +258,11 @@ def _html(text: str) -> tuple[str | None, list[_Section]]:
             parts.append(f" [{' '.join(node.text().split())}](<{target}>) ")
         elif tag == "-text" and not _within(node, "a"):
             parts.append(node.text_content or "")
-    starts = [(0, None, 0), *heads]
-    ends = [at for at, _, _ in heads] + [len(parts)]
+    starts = [(0, None), *heads]
+    ends = [at for at, _ in heads] + [len(parts)]
     sections = [
-        _Section(heading or None, level, _tidy("".join(parts[at:end])))
-        for (at, heading, level), end in zip(starts, ends, strict=True)
+        _Section(heading or None, _tidy("".join(parts[at:end])))
+        for (at, heading), end in zip(starts, ends, strict=True)
     ]
     return title or None, [one for one in sections if one.text]
 

@@ -208,10 +208,6 @@ class SQLiteMentions:
         """Returns all names and their numbers."""
         return dict(self._sql.fetch("SELECT phrase, number FROM names"))  # type: ignore[arg-type]
 
-    def phrases(self, numbers: Int64) -> dict[int, str]:
-        """Returns the words of names."""
-        return dict(self._where_in("SELECT number, phrase FROM names WHERE number IN", numbers.tolist()))  # type: ignore[arg-type]
-
     def looked_up(self, numbers: Int64, limit: int) -> list[tuple[list[int], int]]:
         """Returns for each name the memories with this name, and the number of texts, counted up to ``MOST_COUNTED``.
 
