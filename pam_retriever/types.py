@@ -193,7 +193,7 @@ class Hit:
         hop: number of steps of association from the query; 0 for plain similarity.
         evidence: trajectories and positions at which cue and hit were experienced together, filled by ``explain=True``;
             with several hops, for each step of the path. An empty tuple, or a step without an entry, means that the hit
-            was predicted, not experienced. None without ``explain=True``.
+            was predicted, not experienced. At most 100 for a step, the nearest first. None without ``explain=True``.
         confidence: a probability, or None. After a ``fit`` on trajectories, in mode "association" with a single hop:
             that hit and cue were experienced together, or would be if one of them was never experienced. With feedback:
             that the hit serves the request. In ``recall_next``: that it comes next.
@@ -205,8 +205,8 @@ class Hit:
         mentions: the names in texts that led to the hit, filled by ``explain=True`` if memories have names.
         sources: the part of each source, by name, the largest first, filled by ``explain=True``: in the score, or with
             feedback in the log odds from which the score is computed. None in modes that do not separate sources.
-        others: other memories that followed the newest step, with counts in its last 1,000 occurrences, filled by
-            ``recall_next(explain=True)``.
+        others: other memories that followed the newest step, with counts in its last 1,000 occurrences (``recall_next``).
+        more_evidence: number of entries that ``evidence`` leaves out.
     """
 
     id: str
@@ -224,12 +224,14 @@ class Hit:
     mentions: tuple[Mention, ...] | None = None
     sources: dict[str, float] | None = None
     others: tuple[tuple[str, int], ...] | None = None
+    more_evidence: int = 0
 
     def __hash__(self) -> int:
         return hash(self.id)
 
     def __repr__(self) -> str:
         association = "" if self.association is None else f", association={self.association:.3f}"
+        more = f" and {self.more_evidence:,} more" if self.more_evidence else ""
         lexical = "" if self.lexical is None else f", lexical={self.lexical:.3f}"
         evidence = "" if self.evidence is None else f", evidence={list(self.evidence)!r}"
         path = f", path={self.path!r}" if self.path else ""
@@ -239,8 +241,8 @@ class Hit:
         sources = f", sources={{{parts}}}" if parts else ""
         return (
             f"Hit(id={self.id!r}, score={self.score:.3f}, text={shortened(self.text)}, "
-            f"similarity={self.similarity:.3f}{association}{lexical}, hop={self.hop}{path}{evidence}{times}{mentions}"
-            f"{sources})"
+            f"similarity={self.similarity:.3f}{association}{lexical}, hop={self.hop}{path}{evidence}{more}{times}"
+            f"{mentions}{sources})"
         )
 
 

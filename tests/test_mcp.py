@@ -73,6 +73,7 @@ async def test_every_tool(folder):
         assert (await ask(client, "what_happened_with", id=ids[1], direction="after"))["after"] == happened["after"]
         assert [one["id"] for one in happened["before"]] == [ids[0]]
         assert [one["id"] for one in happened["after"]] == [ids[2]]
+        assert happened["other_sessions"] == 0
         await ask(client, "feedback", question="what helps a bruise", used=[ids[2]], unused=[ids[0]])
         found = await ask(client, "recall", question="what helps against a bruise")
         assert found["memories"][0]["id"] == ids[2]

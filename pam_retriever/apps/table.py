@@ -63,7 +63,7 @@ def _why(hit: Hit) -> str:
     if hit.confidence is not None:
         lines.append(f"{hit.confidence:.0%} sure")
     if hit.evidence:
-        first, more = hit.evidence[0], len(hit.evidence) - 1
+        first, more = hit.evidence[0], len(hit.evidence) + hit.more_evidence - 1
         lines.append(
             safe(f"{counted(first.offset, 'step', '+')} in {first.trajectory}")
             + (f", {counted(more, 'time')} more" if more else "")

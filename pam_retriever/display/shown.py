@@ -57,7 +57,8 @@ def _why(hit: Hit) -> str:
     """Returns a short reason for a hit: the number of co-occurrences with the cue, and the strongest source."""
     words = []
     if hit.evidence is not None:
-        words.append(f"experienced {counted(len(hit.evidence), 'time')}" if hit.evidence else "predicted")
+        times = len(hit.evidence) + hit.more_evidence
+        words.append(f"experienced {counted(times, 'time')}" if times else "predicted")
     if hit.sources:
         words.append("mostly " + max(hit.sources.items(), key=lambda pair: pair[1])[0])
     return ", ".join(words)

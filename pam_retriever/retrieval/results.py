@@ -14,7 +14,9 @@ from pam_retriever.store.columns import from_json
 from pam_retriever.store.view import View
 from pam_retriever.types import Evidence, Hit, Hits, Int64, Mention, NamedTime
 
-Proofs = Sequence[tuple[Evidence, ...] | None]
+MOST_EVIDENCE = 100  # entries of evidence of a hit, for each step of its path
+Proof = tuple[tuple[Evidence, ...], int]
+"""The evidence of a hit, and the number of entries that are left out."""
 
 
 def to_hits(view: View, cues: Cues, found: list[Candidates], explain: bool) -> list[Hits]:
@@ -25,20 +27,25 @@ def to_hits(view: View, cues: Cues, found: list[Candidates], explain: bool) -> l
     hits = []
     for at, one in enumerate(found):
         ends, nothing = one.rows.tolist(), [None] * len(one.rows)
+        proofs: Sequence[tuple[tuple[Evidence, ...] | None, int]] = [(None, 0)] * len(ends)
         paths = [] if one.paths is None else [[row for row in path if row >= 0] for path in one.paths.tolist()]
+        if explain:
+            proofs = _evidence(view, cues.rows[at], ends, paths or [[]] * len(ends))
         columns = zip(
             ends,
             one.scores.tolist(),
             one.similarity.tolist(),
             nothing if one.association is None else one.association.tolist(),
             one.hops.tolist(),
-            _evidence(view, cues.rows[at], ends, paths or [[]] * len(ends)) if explain else nothing,
+            [evidence for evidence, _ in proofs],
             nothing if one.confidence is None else one.confidence.tolist(),
             nothing if one.lexical is None else one.lexical.tolist(),
             [tuple([contents[row][0] for row in path]) for path in paths] or [()] * len(ends),
             nothing,  # times are set by ``with_times``
             _mentions(view, one, texts[at]) if explain else nothing,
             one.sources.of_each() if explain and one.sources is not None else nothing,
+            nothing,  # others are set by ``recall_next``
+            [more for _, more in proofs],
             strict=True,
         )
         hits.append(Hits([_hit(contents[row], score, *rest) for row, score, *rest in columns]))
@@ -71,7 +78,12 @@ def with_times(hits: Hits, times: Sequence[tuple[NamedTime, ...]]) -> Hits:
     return Hits(replace(hit, times=named) for hit, named in zip(hits, times, strict=True))
 
 
-def _evidence(view: View, cue: Int64, ends: list[int], paths: list[list[int]]) -> Proofs:
+def bounded(evidence: Sequence[Evidence]) -> Proof:
+    """Returns the first entries, and the number of the others: a memory may be in any number of trajectories."""
+    return tuple(evidence[:MOST_EVIDENCE]), max(len(evidence) - MOST_EVIDENCE, 0)
+
+
+def _evidence(view: View, cue: Int64, ends: list[int], paths: list[list[int]]) -> list[Proof]:
     """For each hit, returns where the two ends of each step of its path were experienced together."""
     trajectories, window, direction = view.database.trajectories, view.window, view.links.direction
     direct = trajectories.evidence(cue, window)
@@ -83,12 +95,16 @@ def _evidence(view: View, cue: Int64, ends: list[int], paths: list[list[int]]) -
     for end, path in zip(ends, paths, strict=True):
         steps = [direct, *(onward[row] for row in path)]
         targets = [*path, end]
-        proofs.append(
-            tuple(
-                replace(one, hop=hop)
-                for hop, (evidence, target) in enumerate(zip(steps, targets, strict=True), start=1)
-                for one in evidence.get(target, ())
-                if direction is None or (one.offset > 0) == (direction == "after")
+        of_steps = [
+            bounded(
+                [
+                    one
+                    for one in evidence.get(target, ())
+                    if direction is None or (one.offset > 0) == (direction == "after")
+                ]
             )
-        )
+            for evidence, target in zip(steps, targets, strict=True)
+        ]
+        shown = tuple(replace(one, hop=hop) for hop, (some, _) in enumerate(of_steps, start=1) for one in some)
+        proofs.append((shown, sum(more for _, more in of_steps)))
     return proofs

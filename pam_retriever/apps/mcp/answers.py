@@ -64,6 +64,7 @@ class MemoryDetails:
         before: steps of its session before it, the nearest last.
         after: steps of its session after it, the nearest first.
         associated: other memories that are associated with it, best first.
+        other_sessions: number of other sessions with this memory, counted up to 100. Their steps are not listed.
     """
 
     notice: str
@@ -71,6 +72,7 @@ class MemoryDetails:
     before: tuple[Memory, ...]
     after: tuple[Memory, ...]
     associated: tuple[Memory, ...]
+    other_sessions: int
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,9 @@ def reasons(hit: Hit) -> list[str]:
     for one in (hit.evidence or ())[:MOST_REASONS]:
         steps = f"{counted(abs(one.offset), 'step')} {'after' if one.offset > 0 else 'before'}"
         reasons.append(f"{steps} {one.cue_id!r} in session {one.trajectory!r}")
+    more = len(hit.evidence or ()) + hit.more_evidence - MOST_REASONS
+    if more > 0:
+        reasons.append(f"and {counted(more, 'more such step')}")
     reasons += [str(time) for time in (hit.times or ())[:MOST_REASONS]]
     reasons += [repr(mention) for mention in (hit.mentions or ())[:MOST_REASONS]]
     return [shortened(one, 300)[0] for one in reasons]

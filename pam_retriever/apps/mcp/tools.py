@@ -49,6 +49,7 @@ from pam_retriever.types import Record
 
 EXAMPLES = 5  # memories in an answer of ``forget``
 AROUND = 5  # steps of a session before and after a memory
+MOST_SESSIONS = 100  # that hold a memory, and are counted
 SHOWN = 200  # characters of the last step of a session
 MOST_REQUESTS = 5_000  # past questions that are read to count the questions that a memory served
 NEWEST = 100  # memories that are listed as resources
@@ -101,25 +102,30 @@ class Tools:
         index = self._folder.reader()
         _check_known(index, [id])
         (record,) = index.get([id])
-        before, after = self._around(index, record)
+        before, after, others = self._around(index, record)
         hits = index.recall(id, k=k, where=_memories(index, None), explain=True, direction=direction)
         near = {one.id for one in (*before, *after)}
         associated = tuple(memory(hit, hit.score, reasons(hit)) for hit in hits if hit.id not in near)
-        return MemoryDetails(NOTICE, memory(record), before, after, associated)
+        return MemoryDetails(NOTICE, memory(record), before, after, associated, others)
 
     def _around(
         self, index: PredictiveAssociativeIndex, record: Record
-    ) -> tuple[tuple[Memory, ...], tuple[Memory, ...]]:
+    ) -> tuple[tuple[Memory, ...], tuple[Memory, ...], int]:
+        """Returns the steps before and after a memory in its session, and the number of its other sessions."""
+        sessions = index.trajectories(holding=[record.id], limit=1 + MOST_SESSIONS)  # it may be in any number of them
         name = session_of(record.metadata)
-        where = None if name is None else {"session": name}
-        for session in index.trajectories(where):
-            if record.id in session.ids:
-                at = session.ids.index(record.id)
-                before = session.ids[max(0, at - AROUND) : at]
-                after = session.ids[at + 1 : at + 1 + AROUND]
-                found = {one.id: memory(one) for one in index.get([*before, *after], missing_ok=True)}
-                return tuple(found[id] for id in before if id in found), tuple(found[id] for id in after if id in found)
-        return (), ()
+        own = [one for one in index.trajectories(ids=[name] if name else []) if record.id in one.ids] or sessions
+        if not own:
+            return (), (), 0
+        ids = own[0].ids
+        at = ids.index(record.id)
+        before, after = ids[max(0, at - AROUND) : at], ids[at + 1 : at + 1 + AROUND]
+        found = {one.id: memory(one) for one in index.get([*before, *after], missing_ok=True)}
+        return (
+            tuple(found[id] for id in before if id in found),
+            tuple(found[id] for id in after if id in found),
+            len(sessions) - 1,
+        )
 
     def feedback(self, question: Question, used: UsedIds, unused: Ids = []) -> StoredMemory:  # noqa: B006
         """Stores the memories that served a question."""

@@ -12,7 +12,7 @@ from pam_retriever.ann.selection import Rows
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import plain_cues, read_filters
 from pam_retriever.retrieval.mixture.pools import Pools
-from pam_retriever.retrieval.results import to_hits
+from pam_retriever.retrieval.results import bounded, to_hits
 from pam_retriever.retrieval.sequences.features import FULL_BELOW, NextEvidence, QuestionEvidence
 from pam_retriever.retrieval.sequences.mixture import NextMixture
 from pam_retriever.retrieval.sequences.steps import batches, read_steps
@@ -130,14 +130,16 @@ def _explained(view: View, evidence_of_some: QuestionEvidence, hits: list[Hits])
         mine = np.flatnonzero(query == at)
         mine = mine[np.argsort(-times[mine], kind="stable")]
         came = [(names[row[one]][0], round(float(times[one]))) for one in mine.tolist()]
+        proofs = [bounded([one for one in evidence.get(rows[hit.id], ()) if one.offset == 1]) for hit in of_one]
         explained.append(
             Hits(
                 replace(
                     hit,
-                    evidence=tuple(one for one in evidence.get(rows[hit.id], ()) if one.offset == 1),
+                    evidence=shown,
+                    more_evidence=more,
                     others=tuple(one for one in came if one[0] != hit.id)[:OTHERS],
                 )
-                for hit in of_one
+                for hit, (shown, more) in zip(of_one, proofs, strict=True)
             )
         )
     return explained
