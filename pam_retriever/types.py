@@ -205,7 +205,7 @@ class Hit:
         mentions: the names in texts that led to the hit, filled by ``explain=True`` if memories have names.
         sources: the part of each source, by name, the largest first, filled by ``explain=True``: in the score, or with
             feedback in the log odds from which the score is computed. None in modes that do not separate sources.
-        others: other memories that followed the newest step, with counts in its last 1,000 occurrences (``recall_next``).
+        others: of ``recall_next``: other memories after the newest step, with counts in its last 1,000 occurrences.
         more_evidence: number of entries that ``evidence`` leaves out.
     """
 
