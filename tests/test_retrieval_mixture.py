@@ -28,7 +28,6 @@ from pam_retriever.retrieval.mixture.mixture import (
     Mixture,
     Priors,
     kinds,
-    rank,
 )
 from pam_retriever.retrieval.mixture.named import TIMES
 from pam_retriever.retrieval.mixture.past_use import PastUse
@@ -43,6 +42,12 @@ from pam_retriever.retrieval.mixture.used_together import UsedTogether
 from pam_retriever.retrieval.mixture.words import BM25, WordIndex
 
 WORDS = [f"word{n}" for n in range(40)]
+
+
+def rank(scores: np.ndarray, pools: Pools, k: int) -> list[np.ndarray]:
+    """Returns the ``k`` best candidates for each cue, best first; ties by row."""
+    order = np.lexsort((-scores, pools.cue))
+    return [pools.row[order[mine][:k]] for mine in pools.of_cues()]
 
 
 def unit(values):
@@ -140,7 +145,7 @@ def test_a_word_that_is_added_later_is_found():
     words = BM25([(index, 1.0)])
     assert not words.scores(["c"]).any()
     before = words.scores(["a"])[0]
-    index.add(1, ["c", "c", "c"], 0.5)
+    index.put(1, ["b", "c"])
     assert words.scores(["c"])[1] > 0
     assert words.scores(["a"])[0] > before  # the added words change the mean length, and so the cached values
     index.grow(3)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from enum import Enum
+from operator import ge, gt, le, lt
 from typing import Any, Literal
 from uuid import UUID
 
@@ -37,10 +38,10 @@ from pam_retriever.validation import check_flag, check_size, check_vectors
 
 Namespace = tuple[str, ...]
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "$gt": lambda a, b: a > b,
-    "$gte": lambda a, b: a >= b,
-    "$lt": lambda a, b: a < b,
-    "$lte": lambda a, b: a <= b,
+    "$gt": gt,
+    "$gte": ge,
+    "$lt": lt,
+    "$lte": le,
 }
 OPERATORS = ("$eq", "$ne", *COMPARISONS)
 MOST_MINUTES = 10**9  # about two thousand years: the time of expiry must fit into 64 bits

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
+from pam_retriever.retrieval.lexical import K1, B
 from pam_retriever.types import Float32, Int64
 
-K1, B = 1.2, 0.75  # of BM25 (Robertson and Zaragoza 2009)
 MOST_CACHED = 1_000_000  # postings in the cache of scores per word
 
 
@@ -86,7 +86,7 @@ class BM25:
 
 
 class WordIndex:
-    """The count of each word in each row; rows and words can be added.
+    """The count of each word in each row; rows can be added, and their words replaced.
 
     Args:
         n: the number of rows.
@@ -94,30 +94,21 @@ class WordIndex:
 
     def __init__(self, n: int) -> None:
         self.lengths: Float32 = np.zeros(n, np.float32)
-        self._counts: dict[str, dict[int, float]] = {}
+        self._counts: dict[str, dict[int, int]] = {}
         self._arrays: dict[str, tuple[Int64, Float32]] = {}
         self._put: dict[int, Sequence[str]] = {}
         self.version = 0
 
     @classmethod
-    def of(cls, texts: Sequence[Sequence[str]], weight: float = 1.0) -> WordIndex:
+    def of(cls, texts: Sequence[Sequence[str]]) -> WordIndex:
         """Creates an index with one row per list of words."""
         index = cls(len(texts))
         for row, words in enumerate(texts):
-            index.add(row, words, weight)
+            index.put(row, words)
         return index
 
     def __len__(self) -> int:
         return len(self.lengths)
-
-    def add(self, row: int, words: Iterable[str], weight: float = 1.0) -> None:
-        """Adds the words to ``row``, each with ``weight``."""
-        self.version += 1
-        for word, count in Counter(words).items():
-            counts = self._counts.setdefault(word, {})
-            counts[row] = counts.get(row, 0.0) + weight * count
-            self.lengths[row] += weight * count
-            self._arrays.pop(word, None)
 
     def grow(self, n: int) -> None:
         """Extends the index to ``n`` rows."""
@@ -130,10 +121,12 @@ class WordIndex:
         for word in self._put.pop(row, ()):
             if self._counts[word].pop(row, None) is not None:
                 self._arrays.pop(word, None)
-        self.lengths[row] = 0
+        self.lengths[row] = len(words)
+        for word, count in Counter(words).items():
+            self._counts.setdefault(word, {})[row] = count
+            self._arrays.pop(word, None)
         if words:
             self._put[row] = words
-            self.add(row, words)
 
     def counts(self, word: str) -> tuple[Int64, Float32]:
         """Returns the rows that hold the word, and the counts."""
