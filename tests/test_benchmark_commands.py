@@ -59,3 +59,9 @@ def test_every_benchmark_explains_itself(answers):
 def test_every_command_of_the_pages_is_there(answers):
     named = {name for page in PAGES for name in re.findall(r"python -m (benchmarks[.\w]+)", page.read_text())}
     assert named <= answers.keys()
+
+
+def test_too_few_questions_to_tenants_are_refused_in_words():
+    command = [sys.executable, "-m", "benchmarks.scaling.tenants", "--questions", "20"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "Got --questions 20. Expected at least 100" in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from datetime import date, datetime
 from functools import partial
 
@@ -12,7 +13,7 @@ from langchain_core.documents import Document
 from langchain_core.runnables import ConfigurableField
 from langchain_samples import DIM, TableEmbedder, fitted_sessions, ids_of
 
-from langchain_pam import PAMRetriever, PAMVectorStore
+from langchain_pam import PAMHistoryRetriever, PAMRetriever, PAMVectorStore
 from pam_retriever import IndexLocked, InvalidInput, PAMError, PredictiveAssociativeIndex, ReadOnlyIndex, Trajectory
 
 
@@ -248,3 +249,31 @@ def test_an_empty_store_refuses_what_a_full_one_refuses(options):
             store.similarity_search("note 3", **options)
         with pytest.raises(InvalidInput):
             store.as_retriever(search_type="associative", search_kwargs=options).invoke("note 3")
+
+
+WRONG = [
+    ({"k": 0}, "Got k=0. Expected a whole number of at least 1."),
+    ({"k": "many"}, "Got k='many'. Expected a whole number of at least 1."),
+    ({"hops": 2.5}, "Got hops=2.5. Expected a whole number of at least 1."),
+    ({"direction": "up"}, "Got direction='up'. Expected 'after', 'before' or None."),
+    ({"when": 5}, "Got when=5. Expected words such as 'last week', a date, a datetime, or a pair of them."),
+    ({"when": ["a"]}, "Got when=['a']. Expected words such as 'last week', a date, a datetime, or a pair of them."),
+    ({"now": "x"}, "Got now='x'. Expected a datetime, a date or a number."),
+    ({"where": 3}, "Got where=3. Expected a dict, or a function of a document."),
+    ({"min_score": "a"}, "Got min_score='a'. Expected a valid number"),
+    ({"vectorstore": 3}, "Got vectorstore=3. Expected an instance of PAMVectorStore. Make one with"),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), WRONG)
+def test_a_wrong_field_is_refused_in_words(given, said):
+    with pytest.raises(InvalidInput, match=re.escape(said)) as caught:
+        PAMRetriever(**{"vectorstore": PAMVectorStore(TableEmbedder()), **given})
+    assert "pydantic" not in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_field_that_is_missing_is_named():
+    with pytest.raises(InvalidInput, match="Got no vectorstore"):
+        PAMRetriever()
+    with pytest.raises(InvalidInput, match=re.escape("Got k=0.")):
+        PAMHistoryRetriever(vectorstore=PAMVectorStore(TableEmbedder()), k=0)

@@ -10,7 +10,7 @@ from benchmarks.priors import fit_times
 from benchmarks.real import code_memory, documents_cues, use
 from benchmarks.real.dialogue import Conversation
 from benchmarks.real.documents_pool import Pool
-from benchmarks.real.use_tasks import Requests, Task
+from benchmarks.real.use_tasks import Requests, Task, tuning
 
 pytestmark = pytest.mark.slow
 
@@ -70,3 +70,13 @@ def test_a_task_of_use_reports_the_library_beside_the_baselines():
     assert 0 < gain["low"] <= gain["mean"] <= gain["high"]
     assert gain["mean"] == pytest.approx(ours["mean"] - found["400 tests"]["popularity"]["R@5"]["mean"])
     assert 0 <= found["calibration"]["calibration error"] <= 1
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_a_task_with_too_little_experience_says_so(count):
+    texts = [f"request {at}" for at in range(count)]
+    requests = Requests(texts, np.ones((count, 4), np.float32), [[at] for at in range(count)])
+    items = [f"item {at}" for at in range(5)]
+    task = Task("made up", items, np.ones((5, 4), np.float32), requests, requests, np.full(count, -1), np.ones(5, bool))
+    with pytest.raises(SystemExit, match=f"made up has {count} requests. Expected"):
+        tuning(task, "judge")

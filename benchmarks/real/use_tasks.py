@@ -124,7 +124,12 @@ def tuning(task: Task, stage: str) -> Task:
     candidates = np.array([at in before or at not in ever for at in range(len(task.texts))])
     requests = task.experience.take(np.arange(start, end))
     there = [[one for one in used if candidates[one]] for used in requests.used]
-    some = np.array([at for at, used in enumerate(there) if used])
+    some = np.array([at for at, used in enumerate(there) if used], np.int64)
+    if not start or not len(some):
+        raise SystemExit(
+            f"{task.name} has {total} requests. Expected earlier requests, and one of the last {end - start} with "
+            "an item that they used. Take more of the data."
+        )
     tests = replace(requests.take(some), used=[there[at] for at in some])
     training = task.experience.take(np.arange(start))
     return replace(task, experience=training, tests=tests, cues=np.full(len(tests), -1), candidates=candidates)

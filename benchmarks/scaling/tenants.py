@@ -160,6 +160,10 @@ def main() -> None:
     )
     parser.add_argument("--ask", choices=KINDS, help=argparse.SUPPRESS)
     parsed = parser.parse_args()
+    if parsed.questions < 2 * FEW:
+        parser.error(
+            f"Got --questions {parsed.questions}. Expected at least {2 * FEW}: {FEW} by vector, {FEW} with words."
+        )
     parsed.made = min(parsed.made or parsed.tenants, parsed.tenants)
     if parsed.ask:
         print(json.dumps(ask(parsed.keep, parsed.ask, parsed)))

@@ -80,6 +80,15 @@ class PAMRetriever(KnownFields, BaseRetriever):
     """
 
     fields_in_words: ClassVar[str] = f"vectorstore, {KNOWN}, score_key"
+    values_in_words: ClassVar[Mapping[str, str]] = {
+        "k": "a whole number of at least 1",
+        "hops": "a whole number of at least 1",
+        "direction": "'after', 'before' or None",
+        "when": "words such as 'last week', a date, a datetime, or a pair of them",
+        "now": "a datetime, a date or a number",
+        "where": "a dict, or a function of a document",
+        "filter": "a dict, or a function of a document",
+    }
 
     vectorstore: PAMVectorStore
     k: int = Field(default=4, ge=1)
