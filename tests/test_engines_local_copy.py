@@ -181,7 +181,7 @@ def test_a_call_that_fails_leaves_all_processes_alike(kind, monkeypatch):
     change(other, 5, "feedback", 2)
     with monkeypatch.context() as patch:
         patch.setattr(other._store, "reserve_disk", lambda *_: 1 / 0)
-        patch.setattr(other._store, "_mark_forgotten", lambda *_: 1 / 0)
+        patch.setattr("pam_retriever.store.learnt.mark_forgotten_rows", lambda *_: 1 / 0)
         for work in ("replace", "delete"):
             before = stored_state(one)
             with pytest.raises(ZeroDivisionError):
