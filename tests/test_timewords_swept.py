@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from pam_retriever.timewords.periods import OPEN_END, OPEN_START
-from pam_retriever.timewords.reader import read_question
+from pam_retriever.timewords.reader import read_question, read_text
 
 NOWS = [datetime(2024, 5, 15, 14, 30), datetime(2025, 11, 18, 9, 20)]
 DAY = timedelta(days=1)
@@ -114,7 +114,7 @@ def dates_and_ranges() -> Iterator[Case]:
                 yield f"logs {clocks}", now, [(first + timedelta(hours=22), first + timedelta(hours=23, minutes=30))]
             for ending in (" of 2022", " in 2022", " '22", ", 2022"):
                 yield f"notes on june 3{ending}", now, [day(datetime(2022, 6, 3))]
-        yield "orders 3/13 - 3/16", now, [(datetime(now.year, 3, 13), datetime(now.year, 3, 17))]
+        yield "orders 3/13 - 3/18", now, [(datetime(now.year, 3, 13), datetime(now.year, 3, 19))]
 
 
 def holidays() -> Iterator[Case]:
@@ -191,6 +191,54 @@ def found(text: str, now: datetime) -> list[Span]:
 def test_every_combination_is_read() -> None:
     wrong = [(text, now, found(text, now)) for text, now, expected in CASES if found(text, now) != expected]
     assert not wrong, f"{len(wrong)} of {len(CASES)}: {wrong[:20]}"
+
+
+WEDNESDAY = datetime(2024, 5, 15, 15)
+FORMS = {  # by the reason for which the reader failed on list 13; each in a sentence of no list
+    "in my letter of the 9th i asked for a refund": "2024-05-09",
+    "is the Q1 forecast ready": "2024-01-01 to 2024-03-31",
+    "who wrote before 9 this morning": "2024-05-15 00:00 to 2024-05-15 09:00",
+    "our post-2019 invoices": "from 2020-01-01",
+    "the ferry we took in june of 22": "2022-06-01 to 2022-06-30",
+    "did it break in twenty twenty two": "2022-01-01 to 2022-12-31",
+    "see you on Friday week": "2024-05-24",
+    "sales in the 6 months ending 31 March 2024": "2023-10-01 to 2024-03-31",
+    "tickets of weeks 11 to 13": "2024-03-11 to 2024-03-31",
+    "cash flow in 2Q23": "2023-04-01 to 2023-06-30",
+    "load for 2024-W12": "2024-03-18 to 2024-03-24",
+    "handover notes cw 12": "2024-03-18 to 2024-03-24",
+    "alarms since 02:00Z": "2024-05-15 02:00 to 2024-05-16 00:00",
+    "any alarms overnight?": "2024-05-14 18:00 to 2024-05-15 06:00",
+    "who called on 3 May at 0430 hrs": "2024-05-03 04:30 to 2024-05-03 04:31",
+    "what was I reading two years ago to the day": "2022-05-15",
+    "her years at sea, 1961 to 1965": "1961-01-01 to 1965-12-31",
+    "errores entre las 22:00 de ayer y las 4:00 de hoy": "2024-05-14 22:00 to 2024-05-15 04:00",
+    "la paella de hace dos domingos": "2024-05-05",
+    "qué comimos por Reyes": "2024-01-06",
+    "qui a appelé lundi dernier vers 14h": "2024-05-13 14:00 to 2024-05-13 15:00",
+}
+
+
+@pytest.mark.parametrize(("text", "meaning"), FORMS.items(), ids=list(FORMS))
+def test_form(text: str, meaning: str) -> None:
+    assert [period.meaning for period in read_question(text, WEDNESDAY)] == [meaning]
+
+
+def test_months_joined_by_a_slash_or_vs_are_two() -> None:
+    for text in ("costs in Feb/Mar", "costs, feb vs mar"):
+        assert found(text, WEDNESDAY) == [month(2024, 2), month(2024, 3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("The prices go up from June", "2024-06-01 to 2024-06-30"),
+        ("Ab dem 1. Juni arbeite ich in Wien", "from 2024-06-01"),
+        ("The shop is closed from the 27th through the 3rd", "2024-05-27 to 2024-06-03"),
+    ],
+)
+def test_a_plan_in_a_text_looks_ahead(text: str, meaning: str) -> None:
+    assert [period.meaning for period in read_text(text, WEDNESDAY)] == [meaning]
 
 
 @pytest.mark.parametrize(

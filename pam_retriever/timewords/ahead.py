@@ -26,10 +26,10 @@ _VERBS = (
 )
 _THINGS = "the|our|my|his|her|their"
 _TIMETABLE = (
-    rf"(?:(?<!\bthe )(?<!\bfall )\b(?:(?:{_VERBS}|kick|turn)s|flies|finishes|takes place|goes (?:back|on)"
-    rf"|comes (?:back|home|to)|gets (?:{_THINGS}|married|back))"
+    rf"(?:(?<!\bthe )(?<!\bfall )\b(?:(?:{_VERBS}|kick|turn)s|flies|finishes|takes place|goes (?:back|on|up|down)"
+    rf"|comes (?:back|home|to)|comes?(?= on\b)|gets (?:{_THINGS}|married|back))"
     r"|\b(?:I|we|they|you|[^\W\d]+s|and \w+)(?: (?:all|both|also|then))?"
-    rf" (?:{_VERBS}|fly|finish|head|go (?:back|on|to)|come (?:back|home|to)|get (?:{_THINGS}|married|back)))\b"
+    rf" (?:{_VERBS}|fly|finish|head|go (?:back|on|to|up|down)|come (?:back|home|to)|get (?:{_THINGS}|married|back)))\b"
 )
 _MEETINGS = (
     "appointment|meeting|interview|exam|test|flight|party|wedding|game|match|concert|show|deadline|presentation|recital"
@@ -39,6 +39,7 @@ _PLANNED = {
     "en": rf"(?:\b(?:am|is|are)|['’](?:m|s|re))(?: (?:not|also|all|both|finally|only|just))? (?:{_PLANS}|off to)\b"
     rf"|{_TIMETABLE}(?: [\w'’]+){{0,5}}? (?:(?:on|from|in|at|this|next)\b|(?:{_DAYS})day\b)"
     rf"|\b(?:is|are) (?:(?:on|in|at|{_MONTHS})\b|(?:{_DAYS})day\b)|['’]s on\b"
+    r"|(?:\bis|\bare|['’]s) (?:closed|open|off|away)\b"
     r"|\bare you (?:free|around|available|home|busy|in|up|coming|able)\b|\bneeds? (?:the|an?|my|our|it|this|that)\b"
     rf"|['’]d like\b|\bwould like\b|\b(?:{_CALLS}):? (?:(?:on|at)\b|(?:{_DAYS})day\b)"
     r"|\b(?:we|I|they) (?:fly|leave|move|depart|head|start)\b"
@@ -88,7 +89,7 @@ def looks_ahead(text: str, start: int, end: int, language: str, said: bool) -> s
         plans = _PLANNED if said else _ASKED
         ahead = _in_present(text, start, end, language, plans[language], said) if language in plans else ""
         return ahead or ("" if said else _asked_in_present(text, start, end, language))
-    if language not in PAST or not found[0].lower().startswith(("plan", "going", "need", "ha")):
+    if language not in PAST or not found[0].lower().startswith(("plan", "going", "need", "ha", "geplant", "prévu")):
         return "future"
     past = pattern(PAST[language]).search(text, start, found.start())
     return "future" if past is None else "planned"

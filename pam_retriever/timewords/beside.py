@@ -50,9 +50,12 @@ def _unit_beside(joiner: Joiner, matched: re.Match[str], span: Span, side: str) 
     unit = str(token.value)
     if unit in ("hour", "minute") and matched["count"] is None:
         return None  # "emails to hr before 10 May"
+    counted = joiner.tokens[matched.start("count")] if matched["count"] else None
+    if side == "o" and counted is not None and counted.code == "N":  # "the 18 months ending 30 June"
+        ending = joiner.tokens[matched.start("side")].text.lower() in ("ending", "ended")
+        return (first, (moved(span[1], unit, -int(counted.value)), span[1]), "range") if ending else None
     if side == "o":
         return (first, unit_at(unit, span[0]), unit) if unit in ("week", "weekend", "month") else None
-    counted = joiner.tokens[matched.start("count")] if matched["count"] else None
     if counted is not None and counted.code == "N" and joiner.codes[:first].endswith("t"):
         count = int(counted.value)
         whole = (moved(span[0], unit, -count), span[0]) if side == "B" else (span[1], moved(span[1], unit, count))

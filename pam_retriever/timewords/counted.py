@@ -175,6 +175,8 @@ def _distant(match: Match, sign: int) -> Atom | None:
     number = counts and match.tokens[match.first + counts.end() - 1]  # "une demi-heure" has two numbers
     count = 2 if match.has("w") else int(number.value) if number and number.code == "N" else 1
     front = match.tokens[match.first - 1].text.lower() if match.first else ""
+    behind = [token.text.lower() for token in match.tokens[match.last + 1 : match.last + 4]]
+    front = "exactly" if behind == ["to", "the", "day"] else front
     if front in ("exactly", "precisely", "genau", "exactement", "exactamente") and unit in ("week", "month", "year"):
         return match.fixed(unit_at("day", moved(now, unit, sign * count)), "day")
     span = unit_at(unit, moved(now, unit, sign * count))
@@ -255,7 +257,9 @@ def day_from_today(match: Match) -> Atom | None:
 
 
 def part_of_day(match: Match) -> Atom | None:
-    """Reads "last night", "this morning"."""
+    """Reads "last night", "this morning", "overnight"."""
+    if match.tokens[match.last].text == "overnight" and not is_adverb(match, "overnight"):
+        return None
     if match.has("X") or (match.has("L") and match.word("P") != "night"):
         return None
     start = midnight(match.context.now) - (DAY if match.has("L") else timedelta(0))

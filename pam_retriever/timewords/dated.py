@@ -11,7 +11,7 @@ from pam_retriever.timewords.lexicon import NAMES, listed
 from pam_retriever.timewords.match import Atom, Match, counted, daily, day_in, in_year, leads, timed, year_of
 from pam_retriever.timewords.names import NOUNS_IN_S, is_attribute, is_name, is_person
 from pam_retriever.timewords.periods import Span, moved, season_of, third, unit_at, weekend
-from pam_retriever.timewords.standing import is_adverb, is_of_noun
+from pam_retriever.timewords.standing import begins_phrase, is_adverb, is_of_noun
 
 
 def day_and_month(match: Match) -> Atom | None:
@@ -67,6 +67,14 @@ def month(match: Match) -> Atom | None:
     return in_year(match, of, "month", weak=match.context.language != "zh")
 
 
+def month_of_short_year(match: Match) -> Atom | None:
+    """Reads "march of 24"."""
+    found = match.token("N").text
+    if len(found) != 2 or not begins_phrase(match) or match.context.language != "en":
+        return None
+    return match.fixed(unit_at("month", datetime(2000 + int(found), match.number("M"), 1)), "month")
+
+
 def counted_month(match: Match) -> Atom | None:
     """Reads "last May", "next January", "this March"."""
     if match.token("M").weak and not match.has("L"):
@@ -83,7 +91,8 @@ def year(match: Match) -> Atom | None:
     following = match.next()
     if following is not None and following.text == ":":
         return None  # "2001: A Space Odyssey"
-    if following is not None and following.code == "x":
+    before = match.tokens[match.first - 1] if match.first else None
+    if following is not None and following.code == "x" and not (before and before.text.endswith("-")):  # "pre-2022"
         noun = following.text.lower()
         if noun in _MEASURES or (noun.endswith("s") and noun not in NOUNS_IN_S):
             return None
@@ -190,12 +199,21 @@ def season(match: Match) -> Atom | None:
     return in_year(match, lambda y: season_of(y, number), "season", weak=True)
 
 
+_REPORTS = listed("report numbers review results sales revenue budget figures targets goals earnings forecast deck")
+
+
+def _is_reported(match: Match) -> bool:
+    """Whether a quarter is of a report: "the Q1 numbers", unlike "the Q1 button"."""
+    following = match.next()
+    return following is not None and following.text.lower() in _REPORTS
+
+
 def quarter(match: Match) -> Atom | None:
     """Reads "Q3", "Q3 2022"."""
     number = match.number("Q")
     if leads(match):
         return None
-    weak = match.context.language != "zh" and (match.has("t") or not is_adverb(match, "Q"))
+    weak = match.context.language != "zh" and not _is_reported(match) and (match.has("t") or not is_adverb(match, "Q"))
     return in_year(match, lambda y: unit_at("quarter", datetime(y, 3 * number - 2, 1)), "quarter", weak=weak)
 
 

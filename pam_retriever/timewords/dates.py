@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 _LEAP_SECOND = re.compile(r"(:\d\d):60")
 _YEARS = {"IN": (2001, 2035)}  # of the Hindu calendar in ``holidays``, which warns of others
 _COMPACT = re.compile(r"^(\d{4})(\d\d)(\d\d)$")
+_ISO_WEEK = re.compile(r"(\d{4})-?W(\d\d)", re.IGNORECASE)
 _LETTERS = re.compile(r"^(\d\d?)[/-]?([A-Za-z]+)[/-]?(\d+)$")
 _ZONE = re.compile(r" [A-Za-z]{3,4}$")  # an unknown zone is ignored
-_TIME_OF_DAY = re.compile(r"(\d{1,2})(?:\s*[:.h]\s*(\d\d))?(?::\d\d)?\s*(?:([ap])\.?m\.?|uhr|h)?")
 _CLOCK = re.compile(r"\d{1,2}\s*(?::|h|uhr|[ap]\.?m)", re.IGNORECASE)
 
 
@@ -50,6 +50,8 @@ def figures(text: str, language: str, day_first: bool = False) -> tuple[datetime
         invalid date ("31.02.2023").
     """
     text = _LETTERS.sub(r"\1-\2-\3", _COMPACT.sub(r"\1-\2-\3", _LEAP_SECOND.sub(r"\1:59", text)))
+    if (week := _ISO_WEEK.fullmatch(text)) is not None:
+        return datetime.fromisocalendar(int(week[1]), int(week[2]), 1), "week"
     month_first = language == "en" and "." not in text and not day_first
     return _figures(text, language, month_first) or (
         _figures(text[: -len(zone[0])], language, month_first) if (zone := _ZONE.search(text)) else None

@@ -15,11 +15,11 @@ FIGURES = (  # these begin with a figure or with its apostrophe
     r"\d{4}-\d\d?-\d\d?(?:[T ]\d\d?:\d\d(?::\d\d)?(?:\.\d{1,9})?(?: ?Z\b|[+-]\d\d:?\d\d| [A-Z]{3,4}\b)?)?"
     r"|\d{1,2}[/-]?(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[/-]?(?:\d{4}|(?<=[/-])\d\d)"
     r"|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)|\d{1,2}-\d{1,2}-(?:19|20)\d\d|\d{1,2}\.\d{1,2}\.(?:\d{4}|\d\d)|\d{4}[/.]\d\d?[/.]\d\d?|(?:0[1-9]|1[0-2])/(?:19|20)\d\d"
-    r"|(?:19|20)\d\d-(?:0[1-9]|1[0-2])|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))(?![\w/:]|[.,-]\d))"
+    r"|(?:19|20)\d\d-?W[0-5]\d|(?:19|20)\d\d-(?:0[1-9]|1[0-2])|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))(?![\w/:]|[.,-]\d))"
     r"|(?P<day_month>(?<![\w.])\d{1,2}\.\d{1,2}\.(?=[\s?!,;)]|$))"
     r"|(?P<month_day>(?<![\w./])\d{1,2}/\d{1,2}(?![\w/.%]| of\b| de\b))"
     r"|(?P<years>(?<![\w./])(?:19|20)\d\d/(?:\d\d|(?:19|20)\d\d)(?![\w/.]))"
-    r"|(?P<clock>(?<![\w.:])(?:\d{1,2}:\d\d(?::\d\d)?(?: ?(?:[ap]\.?m\b\.?|Uhr\b))?"
+    r"|(?P<clock>(?<![\w.:])(?:\d{1,2}:\d\d(?::\d\d)?(?: ?(?:[ap]\.?m\b\.?|Uhr\b|Z\b))?|(?:[01]\d|2[0-3])[0-5]\d ?hrs\b"
     r"|\d{1,2}(?:\.\d\d)? ?[ap]\.?m\b\.?|\d{1,2}(?::\d\d)?ish|\d{1,2}h\d\d"
     r"|\d{1,2}(?: Uhr|-Uhr(?=-))|\d{1,2} o['’]clock)(?![\w:])"
     rf"|(?:{_AFTER})\d\d? ?h(?:eures?)?(?: ?\d\d)?\b)"
@@ -37,7 +37,8 @@ _UNITS = {"h": "hour", "hrs": "hour", "d": "day", "w": "week", "wk": "week", "wk
 _TO = r"\s*(?:-|–|\.\.|to|thru|through|till?|until|and)\s*"
 _TO_DOTTED, _TO_FIGURES = re.compile(_TO + r"\d\d\.\d\d\.\d\d\b"), re.compile(_TO + r"\d\d?/\d\d?(?![\d/])")
 _NUMBERED = re.compile(r"\b(?:order|invoice|ticket|po|id|ref|number|no|nr|case|serial|sku|#) ?$", re.IGNORECASE)
-_SURE = re.compile(r"(?:0?[1-9]|1[0-2])/(?:1[3-9]|2\d|3[01])")  # "5/13", unlike "5/8" of an inch, "24/7"
+_NUMBER_FIRST = re.compile(r"([1-4])([QH])((?:20)?\d\d)", re.IGNORECASE)
+_SURE = re.compile(r"(?:0?[1-9]|1[0-2])/(?:1[3-57-9]|2\d|3[01])")  # "5/13", unlike "5/16" of an inch, "24/7"
 _SHORT_UNIT = re.compile(rf"(\d{{1,3}})({'|'.join(_UNITS)})")
 _MARKS = {",": ",", "..": "u", "-": "u", "–": "u", "—": "u", "@": "h", "&": "&", "~": "g"}
 _JOINED_YEAR = re.compile(r"(?:19|20)\d\d\b")
@@ -67,6 +68,9 @@ def _clock(text: str) -> str:
         return f"{french[1]}:{french[2]}" if french[2] else f"{french[1]}h"
     if text.startswith(("a la", "de la")):
         return f"{re.sub(r'[^0-9]', '', text)}h"  # "a las 8"
+    text = text.removesuffix("z")  # "02:00Z"
+    if text.endswith("hrs"):
+        return f"{text[:2]}:{text[2:4]}"  # "0430 hrs"
     if text.endswith("ish"):
         return text[:-3] if ":" in text else f"{text[:-3]}h"
     parts = text.replace("’", "'").removeprefix("a ").split()
@@ -125,6 +129,9 @@ def _short_unit(match: re.Match[str], before: str) -> list[Token]:
     found, (start, end) = match[0], match.span()
     if len(found) < 3 and found.isdigit() and match.string[start - 2 : start].lower() == "kw":
         return [Token("N", int(found), start, end, found)]
+    if (quarter := _NUMBER_FIRST.fullmatch(found)) is not None:  # "4Q25"
+        code, year = "G" if quarter[2] in "Hh" else "Q", 2000 + int(quarter[3][-2:])
+        return [Token(code, int(quarter[1]), start, end, found), Token("Y", year, start, end, found)]
     short = _SHORT_UNIT.fullmatch(found)
     if short is None or not (before[-1:] in ("L", "V") or match.string[end : end + 4].lower() == " ago"):
         return [Token("#", 0, start, end, found)]
@@ -147,6 +154,8 @@ def _mark(match: re.Match[str], before: str) -> list[Token]:
     found = match[0]
     if before in ("M", "Q", "G") and found in "-/" and _JOINED_YEAR.match(match.string, match.end()):
         return []
+    if found == "/" and before in ("M", "W") and match.string[match.end() : match.end() + 3].isalpha():
+        return [Token("&", 1, match.start(), match.end(), found)]  # "Nov/Dec"
     return [Token("." if found in '.?!;:¿¡"”)' else _MARKS.get(found, "#"), 0, match.start(), match.end(), found)]
 
 

@@ -67,7 +67,9 @@ class Joiner:
                 if self.is_booked(atom) or (self.context.ahead == "planned" and self.is_yearly(atom)):
                     return self.nearest(atom)
                 asked = self.context.ahead in ("present", "asked") and self.context.language != "fr"  # "du 14 juillet"
-                if asked and re.search("fB?$|g$", self.before(atom)):
+                front = self.tokens[max(0, atom.first - 3) : atom.first]
+                opened = any(token.value == "open" or token.text in ("up", "down") for token in front)  # "goes up from"
+                if asked and not opened and re.search("fB?$|g$", self.before(atom)):
                     future = False  # "Do I have time for the report from Friday?"
             return atom.resolve(anchor or self.context.now, self.context.future if future is None else future)
         except (ValueError, OverflowError):  # outside the years 1 to 9999
@@ -101,7 +103,7 @@ class Joiner:
         link, front = self.between(left, right), self.before(left)
         if left.kind == right.kind == "year" and left.weak and right.weak and left.first and "#" not in link:
             dash = not self.tokens[left.last + 1].text.isalpha()
-            governors = "fbiso" if self.context.language in ("fr", "es") else "fbis"  # "de 2018 a 2020"
+            governors = "fbiso," if self.context.language in ("fr", "es") else "fbis,"  # "de 2018 a 2020"
             if not dash and front[-1:] not in governors and self.link(left) not in ("through", "thru", "until", "till"):
                 return False  # "add 1000 to 2000"
         if re.fullmatch(r"#?ut?[hni]?t?", link):

@@ -52,7 +52,7 @@ FUTURE = {
     r"|打算|安排|有空|计划(?=[在去做要明下])",
 }
 # with these words before it, "plan" or "going to" is about the past, as it was then
-PAST = {"en": r"\b(did|was|were|had)\b"}
+PAST = {"en": r"\b(did|was|were|had)\b", "de": r"\b(war|waren|hatten?|wurden?)\b", "fr": r"\b(était|étaient|avait)\b"}
 # words that show that a question is about what was: "at 3 pm" in it is a time of today or yesterday
 PERFECT = {
     "en": r"\b(did|was|were|had|\w{2,}ed|said|told|came|went|wrote|sent|got|made|saw|met|rang)\b",
@@ -77,7 +77,9 @@ DEPENDING: dict[str, tuple[str, bool, Entry | None]] = {
     "mañana": ("Tt", True, (("P", "morning"),)),  # "esta mañana"
     "following": ("U", True, (("a", 1),)),  # "the week following 10 July", unlike "the following week"
     "preceding": ("t", True, (("L", 1),)),  # "the preceding week", unlike "the week preceding 10 July"
-    **dict.fromkeys(("starting", "commencing", "ending"), ("U", True, (("o", 1),))),  # "the week ending 6 September"
+    **dict.fromkeys(
+        ("starting", "commencing", "ending", "ended"), ("U", True, (("o", 1),))
+    ),  # "the week ending 6 September"
     "beginning": ("U", True, (("o", 1),)),
     "mo": ("NtLXTV", False, None),  # "2 mo ago", unlike "Mo Farah"
     "du": ("vPNOUSHQ", True, (("o", 1),)),  # "à la fin du mois dernier", unlike "du 3 au 10 mai"
@@ -102,6 +104,8 @@ def words(language: str) -> tuple[dict[str, Entry], dict[str, list[tuple[tuple[s
                 single[name] = entry
             else:
                 phrases.setdefault(parts[0], []).append((parts, entry))
+    if language == "en":
+        _add_spoken_years(phrases)
     _add_forms(single, language)
     _add_misspelt(single)
     for found in phrases.values():
@@ -115,6 +119,19 @@ def _spellings(name: str) -> set[str]:
     return forms | (
         {name.replace("christmas", "xmas")} if name in ("christmas", "christmas_day", "christmas_eve") else set()
     )
+
+
+def _add_spoken_years(phrases: dict[str, list[tuple[tuple[str, ...], Entry]]]) -> None:
+    """Adds "nineteen ninety nine" and "twenty twenty-three"."""
+    tens = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+    ones = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+    for front, century in (("nineteen", 1900), ("twenty", 2000)):
+        for ten, first in enumerate(tens if century == 1900 else tens[:1], 2):
+            for one, last in enumerate(ones, 1):
+                entry: Entry = (("Y", century + 10 * ten + one),)
+                phrases.setdefault(front, []).extend(
+                    [((front, first, last), entry), ((front, f"{first}-{last}"), entry)]
+                )
 
 
 def _add_forms(single: dict[str, Entry], language: str) -> None:
@@ -135,6 +152,8 @@ def _add_forms(single: dict[str, Entry], language: str) -> None:
         single.update(
             {f"{name}s": (("d", f"W{entry[0][1]}"),) for name, entry in [*single.items()] if entry[0][0] == "W"}
         )
+    if language == "es":
+        single.update({"sábados": (("d", "W5"),), "domingos": (("d", "W6"),)})
     if language == "en":
         dated = [(name, *entry[0]) for name, entry in single.items() if entry[0][0] in "WSHP" and len(name) > 3]
         plurals = [(name + ("es" if name.endswith("s") else "s"), f"{code}{value}") for name, code, value in dated]

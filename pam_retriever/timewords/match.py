@@ -155,7 +155,9 @@ def timed(match: Match, span: Span | None, kind: str) -> tuple[Span | None, str]
             start, end = (span[0].replace(hour=hour, minute=minute) for hour, minute, _ in (first, last))
             return (start, end), "hour"
         return span, kind
-    spoken = re.search(r"[hg]t?N$|^[hg]N", codes) is not None  # "Friday around 3", "around 6 this evening"
+    spoken = (
+        re.search(r"[hg]t?N$|^[hg]N|^[aBq]N(?=t?[LT]P)", codes) is not None
+    )  # "Friday around 3", "around 6 this evening"
     if match.has("C") or spoken:
         at = named[-1] if spoken else next(at for at in named if match.tokens[at].code == "C")
         read = _hour(match, at, "")
@@ -175,6 +177,8 @@ def timed(match: Match, span: Span | None, kind: str) -> tuple[Span | None, str]
 
 
 HOURS = re.compile(r"(?:b[gh]?t?[NC]&|fh?t?[NC]u|Cu)t?[NC]|NuC")  # "between 9 and 11", "from 2 to 4 pm"
+_SPOKEN = re.compile(r"[hg]t?N$|^[hg]N|^[aBq]N(?=t?[LT]P)")  # "Friday around 3", "around 6 this evening"
+_AFTER_NOON = re.compile("1[3-9]|2[0-3]")
 _AFTERNOON = re.compile(r"[1-6](?:[:h][\d:]*)?")  # of a time of day without am, pm or a zero
 
 
@@ -191,7 +195,9 @@ def _hour(match: Match, at: int, other: str) -> tuple[int, int, str] | None:
     hour, minute, unit = read
     part = match.word("P") if match.has("P") else ""
     spoken = match.context.language in ("en", "es") and not part and not half and _AFTERNOON.fullmatch(text)
-    if hour < 12 and ((part not in ("", "morning", "dawn")) or spoken):
+    # "from 22:00 yesterday to 4:00"
+    whole_day = any(token.code == "C" and _AFTER_NOON.match(str(token.value)) for token in match.tokens)
+    if hour < 12 and (part not in ("", "morning", "dawn") or (spoken and not whole_day)):
         hour += 12  # "yesterday evening at 8", "yesterday at 4:30"
     return hour, minute, unit
 

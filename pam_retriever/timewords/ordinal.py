@@ -19,7 +19,7 @@ def numbered_week(match: Match) -> Atom | None:
         return None
     named, alone = match.token("U").text.lower(), not match.has("Y")
     certain = False
-    german = named in ("kw", "kalenderwoche")
+    german = named in ("kw", "kalenderwoche", "cw")
     chinese = match.context.language == "zh"  # "第42周"
     if match.has("O") and not german and not chinese:
         return None  # "the third week"
@@ -43,6 +43,30 @@ def numbered_week(match: Match) -> Atom | None:
         return start, start + 7 * DAY
 
     return in_year(match, of, "week", weak=alone and not german and not certain)
+
+
+def weekday_week(match: Match) -> Atom | None:
+    """Reads British "Wednesday week", a week after the next Wednesday."""
+    if match.word("U") != "week" or match.token("U").text != "week" or not begins_phrase(match):
+        return None
+    today = midnight(match.context.now)
+    day = today + ((match.number("W") - today.weekday()) % 7 or 7) * DAY + 7 * DAY
+    return match.fixed((day, day + DAY), "day")
+
+
+def numbered_weeks(match: Match) -> Atom | None:
+    """Reads "weeks 48 to 50"."""
+    first, last = match.number("N"), match.number("N", 1)
+    if match.word("U") != "week" or not 1 <= first < last <= 53 or match.has("&"):
+        return None
+
+    def of(year: int) -> Span | None:
+        try:
+            return datetime.fromisocalendar(year, first, 1), datetime.fromisocalendar(year, last, 1) + 7 * DAY
+        except ValueError:  # a year without a 53rd week
+            return None
+
+    return in_year(match, of, "range")
 
 
 def numbered_century(match: Match) -> Atom | None:
@@ -228,7 +252,10 @@ def day_of_month(match: Match) -> Atom | None:
     certain = (
         before in tuple("nfuhsaBq")
         if german
-        else before in tuple("saqBu") or of_week or (before == "r" and match.context.future)
+        else before in tuple("saqBu")
+        or of_week
+        or (before == "r" and match.context.future)
+        or (before == "o" and match.context.language == "en" and (following is None or following.code != "u"))
     )
     governed = certain and (german or match.has("t"))
     if plain and not (chinese or listed or governed):
@@ -256,7 +283,8 @@ def _latest_day(match: Match, number: int, last: int | None = None) -> Span | No
         first = months_later(midnight(now).replace(day=1), back if future else -back)
         span = day_in(first.year, first.month, number)
         if span is not None and ((span[1] > now) if future else (span[0] <= now)):
-            end = span if last is None else day_in(first.year, first.month, last)
+            then = first if last is None or last > number else months_later(first, 1)  # "from the 22nd to the 4th"
+            end = span if last is None else day_in(then.year, then.month, last)
             return (span[0], end[1]) if end and span[0] <= end[0] else None
     return None
 

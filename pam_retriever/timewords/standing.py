@@ -37,15 +37,29 @@ def is_adverb(match: Match, named: str) -> bool:
     """Whether a time without a preposition is an adverb: at the end of a phrase, after a lower-case word or a comma."""
     previous, following = match.tokens[match.first - 1] if match.first else None, match.next()
     lowered, language = named.lower().rstrip("."), match.context.language
-    if lowered in _NAMES or not begins_phrase(match) or (language in ("fr", "es") and not named.islower()):
+    if (
+        (lowered in _NAMES and not _is_listed(match))
+        or not begins_phrase(match)
+        or (language in ("fr", "es") and not named.islower())
+    ):
         return False
     if following is not None and following.code not in ".,&u" and (language == "de" or following.text.lower() in _IS):
         return False
     if previous is None or previous.code == ".":
         return following is not None and (following.code == "," or (match.has("W") and following.code == "x"))
+    if previous.code == "&" and _is_listed(match):
+        return True
     word = previous.text.lower()
     lower = previous.text.islower() or match.first == 1
     return previous.code == "," or (previous.code == "x" and lower and word not in _OWNERS | _NO_TIME | _IS)
+
+
+def _is_listed(match: Match) -> bool:
+    """Whether "and", "or" or "vs" is between a time and one that is no name: "june" of "june vs july"."""
+    code = "M" if match.has("M") else "W"
+    beside = [match.tokens[at : at + 2] for at in (match.last + 1, max(0, match.first - 2))]
+    pairs = [(pair[0], pair[1]) if at == 0 else (pair[1], pair[0]) for at, pair in enumerate(beside) if len(pair) == 2]
+    return any(link.code == "&" and other.code == code and other.text.lower() not in _NAMES for link, other in pairs)
 
 
 def is_of_noun(match: Match, named: str) -> bool:

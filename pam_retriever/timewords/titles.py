@@ -65,9 +65,11 @@ def is_street(tokens: list[Token], first: int, last: int) -> bool:
         return True
     if not first or codes[0] == "n" or tokens[first - 1].text.lower() == "of":
         return False  # "took place on 28 November"
-    while first > 0 and tokens[first - 1].code in "oft":
+    while first > 0 and tokens[first - 1].code in "oftNu":
         first -= 1
-    return "M" in codes and codes[0] != "v" and first > 0 and tokens[first - 1].text.lower() in _STREETS
+    return (
+        ("M" in codes or "D" in codes) and codes[0] != "v" and first > 0 and tokens[first - 1].text.lower() in _STREETS
+    )
 
 
 def is_title(tokens: list[Token], first: int, last: int) -> bool:

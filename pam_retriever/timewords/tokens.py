@@ -67,16 +67,17 @@ def _needed() -> _Needed:
         entries = [(word, entry) for word, entry in single.items()]
         for parts, entry in (phrase for found in phrases.values() for phrase in found):
             if len(entry) == 1:
-                entries.append((max(parts, key=len), entry))
+                entries.append((parts[0] if entry[0][0] == "Y" else max(parts, key=len), entry))
             else:  # "the other day"
                 *_, second, longest = sorted(parts, key=len)
-                units.add(longest)
-                beside.add(second)
+                if len(longest) > 2:  # not "am Do"
+                    units.add(longest)
+                    beside.add(second)
         for word, entry in entries:
             code = entry[0][0]
             named = (
                 alone
-                if code in "MWSHRKC" or len(entry) > 1 or entry[0][1] == "weekend"
+                if code in "MWSHRKCY" or len(entry) > 1 or entry[0][1] == "weekend"
                 else units
                 if code in "UPd"
                 else None
@@ -155,7 +156,7 @@ def _spaced(text: str, language: str, begin: int, finish: int) -> list[Token]:
             tokens.append(Token(code, 0, start, end, word))
             at += 1
             continue
-        if match.lastgroup not in _WORDS and not (match.lastgroup == "junk" and word.lower() in known):
+        if match.lastgroup not in _WORDS:
             if not _ends_abbreviation(tokens, matches, at):
                 tokens.extend(figure(match, "".join(token.code for token in tokens[-2:]), language))
             at += 1

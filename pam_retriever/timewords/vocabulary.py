@@ -26,7 +26,7 @@ Uquarter: quarter quarters qtr|Udecade: decade decades|Ucentury: century centuri
 Uweekend: weekend weekends week-end wknd
 Uhalf: half|N2 Uweek: fortnight|C12h: noon midday lunchtime|C0h: midnight
 N6 Umonth: half_a_year half_year|N30 Uminute: half_an_hour half_hour|N15 Uminute: quarter_of_an_hour quarter_hour
-N5 Uyear: half_a_decade|Uweek: calendar_week|Uyear: fiscal fiscal_year
+N5 Uyear: half_a_decade|Uweek: calendar_week cw|Uyear: fiscal fiscal_year
 i1 Hthe_holidays: over_the_holidays during_the_holidays
 a1 Hthe_holidays: after_the_holidays|B1 Hthe_holidays: before_the_holidays|Hholy_week: holy_week
 N1: one|N2: two|N3: three|N4: four|N5: five|N6: six|N7: seven|N8: eight|N9: nine|N10: ten|N11: eleven|N12: twelve
@@ -37,7 +37,7 @@ O18: eighteenth|O19: nineteenth|O20: twentieth|O21: twenty-first|O22: twenty-sec
 O25: twenty-fifth|O26: twenty-sixth|O27: twenty-seventh|O28: twenty-eighth|O29: twenty-ninth|O30: thirtieth
 O31: thirty-first
 S0: spring|S1: summer|S2: autumn fall|S3: winter
-Hchristmas: christmas christmas_day x-mas|Hchristmas_eve: christmas_eve|Hnew_year: new_year's_day new_year's new_year
+Hchristmas: christmas christmas_day|Hchristmas_eve: christmas_eve|Hnew_year: new_year's_day new_year's new_year
 Hnew_year's_eve: new_year's_eve nye|Hhalloween: halloween|Hboxing_day: boxing_day|Hblack_friday: black_friday
 Hcyber_monday: cyber_monday
 Hst_patrick's_day: st_patrick's_day st_._patrick's_day st_paddy's_day|Hpentecost: pentecost whit_sunday
@@ -55,9 +55,10 @@ Hchinese_new_year: chinese_new_year lunar_new_year
 Hmid-autumn: mid-autumn_festival|Hdragon_boat: dragon_boat_festival|Hdiwali: diwali|Hholi: holi|Hpurim: purim
 Hpassover: passover|Hrosh_hashanah: rosh_hashanah|Hyom_kippur: yom_kippur|Hsukkot: sukkot|Hhanukkah: hanukkah chanukah
 Heid: eid eid_al-fitr|Heid_al-adha: eid_al-adha
-R-1: yesterday yday ystdy|R0: today 2day
-R1: tomorrow tmrw tommorow tmr tmw tomo 2moro|R-2: day_before_yesterday|R2: day_after_tomorrow
-Pmorning: morning|Pafternoon: afternoon arvo|Pevening: evening|Pnight: night nite|R0 Pnight: tonight tonite 2nite
+R-1: yesterday yday ystdy|R0: today
+R1: tomorrow tmrw tommorow tmr tmw tomo|R-2: day_before_yesterday|R2: day_after_tomorrow
+Pmorning: morning|L1 Pnight: overnight|B1: pre_-|a1: post_-|Pafternoon: afternoon arvo|Pevening: evening
+Pnight: night nite|R0 Pnight: tonight tonite
 R-2 Pnight: the_night_before_last|w1 Uday A1: the_other_day the_other_night the_other_evening|n1 Uweekend: all_weekend
 Pdawn: early_hours small_hours
 K2000: noughties|vend Uyear: year-end|vend Umonth: month-end|vend: close_of|w1 Uweekend A1: the_other_weekend
@@ -78,10 +79,10 @@ k: now right_now the_present present
 t1: the a an|o1: of|i1: in during throughout within over in_about in_around in_roughly in_like
 n1: on|h1: at|r1: for|b1: between|&1: and or vs versus|f1: from
 u1: to through thru until till til – — -|s1: since|a1: after later_than more_recent_than
-aage: newer_than no_older_than not_older_than|g1: around about circa
+aage: newer_than no_older_than not_older_than|g1: around about circa approx approx_.
 B1: before prior_to preceding leading_up_to earlier_than|Bage: older_than
 q1: by up_to up_to_and_including no_later_than up_until
-j1: onward onwards|y1: to_date|E1: every each|x: starting commencing ending
+j1: onward onwards|y1: to_date|E1: every each|x: starting commencing ending ended
 """
 _GERMAN = """
 M1: januar jan jänner|M2: februar feb|M3: märz mär|M4: april apr|M5: mai|M6: juni|M7: juli|M8: august aug
@@ -194,7 +195,8 @@ Hchristmas: navidad|Hchristmas_eve: nochebuena|Hnew_year's_eve: nochevieja|Hnew_
 Heaster_monday: lunes_de_pascua
 Hholy_week: semana_santa|Hchristmas_days: navidades|Hthe_holidays: vacaciones_de_navidad
 Hgood_friday: viernes_santo|Hmaundy_thursday: jueves_santo
-Hepiphany: día_de_reyes reyes_magos|Hall_saints: todos_los_santos|Hall_souls: día_de_muertos día_de_los_muertos
+h1 Hepiphany: por_reyes|Hepiphany: día_de_reyes reyes_magos|Hall_saints: todos_los_santos
+Hall_souls: día_de_muertos día_de_los_muertos
 Hvalentine: san_valentín|Hst_john's_day: noche_de_san_juan|Hmother's_day_in_Spain: día_de_la_madre
 Heaster: domingo_de_pascua|Uweekend o1: puente_de puente_del
 Hhalloween: halloween|Hash_wednesday: miércoles_de_ceniza|Hpalm_sunday: domingo_de_ramos
