@@ -192,6 +192,16 @@ def test_a_tenant_loses_only_its_own_weights(tmp_path):
     assert check(tmp_path / "index") == []
 
 
+def test_a_predictor_that_the_caller_trained_stays_as_the_encoder_does():
+    index = fill(PredictiveAssociativeIndex(DIM))
+    settings = index._store.database.settings
+    index._store.set_setting("model", {**settings.get("model"), "recipe": None, "learnt_to": 0})  # as ``reencode`` does
+    report = index.erase(IDS)
+    assert index.is_fitted and report.learnt
+    index.fit(from_scratch=True, progress=False)
+    assert not index.is_fitted
+
+
 @pytest.mark.parametrize("kind", ENGINES)
 def test_in_an_engine_too(kind):
     engine = fresh_engine(kind)

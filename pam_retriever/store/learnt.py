@@ -6,8 +6,8 @@ import numpy as np
 
 from pam_retriever.experience.feedback import MIXTURE
 from pam_retriever.experience.graph import CooccurrenceGraph
-from pam_retriever.store.database import Database
-from pam_retriever.store.model_metadata import FORGOTTEN, mark_forgotten
+from pam_retriever.store.database import Database, Settings
+from pam_retriever.store.model_metadata import FORGOTTEN, mark_forgotten, read_model
 from pam_retriever.types import Int64
 
 NO_ROWS: Int64 = np.empty(0, np.int64)
@@ -34,6 +34,16 @@ def mark_forgotten_rows(database: Database, links: CooccurrenceGraph, gone: Int6
         mark_forgotten(database.settings)
 
 
+def learnt_what_was_deleted(settings: Settings) -> bool:
+    """Returns whether ``fit`` trained the predictor, and experience was deleted since.
+
+    A predictor that the caller trained (``reencode``) is the caller's, as the encoder is.
+    """
+    model = read_model(settings)
+    by_fit = model is not None and (model.get("recipe") is not None or model.get("learnt_to", 0) > 0)
+    return by_fit and bool(settings.get(FORGOTTEN))
+
+
 def stale(database: Database, links: CooccurrenceGraph, gone: Int64) -> tuple[str, ...]:
     """Inside a transaction: returns the names of what ``fit`` learnt from experience or feedback that is gone.
 
@@ -42,7 +52,7 @@ def stale(database: Database, links: CooccurrenceGraph, gone: Int64) -> tuple[st
         links: the graph of experience, before the memories in the rows ``gone`` leave it.
         gone: rows that the transaction removes.
     """
-    forgotten = database.settings.get(FORGOTTEN) and nothing_to_learn(links, gone)
+    forgotten = learnt_what_was_deleted(database.settings) and nothing_to_learn(links, gone)
     names = FROM_EXPERIENCE if forgotten else ()
     if len(database.feedback):
         return names

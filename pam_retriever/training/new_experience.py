@@ -10,7 +10,7 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.experience.trajectories import Episode, TrajectoryLike, read_in_batches, read_trajectories
 from pam_retriever.store.base import Store
 from pam_retriever.store.growth import LearnedSteps
-from pam_retriever.store.learnt import FROM_EXPERIENCE, nothing_to_learn
+from pam_retriever.store.learnt import FROM_EXPERIENCE, learnt_what_was_deleted, nothing_to_learn
 from pam_retriever.store.model_metadata import FORGOTTEN
 from pam_retriever.store.readwrite import ReadWriteLock
 from pam_retriever.store.write_trajectories import check_known, steps_in, stored_beginning
@@ -188,7 +188,7 @@ def discard_forgotten(store: Store, lock: ReadWriteLock, from_scratch: bool = Fa
 
 
 def _discardable(store: Store, from_scratch: bool) -> bool:
-    return store.predictor is not None and (from_scratch or bool(store.database.settings.get(FORGOTTEN)))
+    return store.predictor is not None and (from_scratch or learnt_what_was_deleted(store.database.settings))
 
 
 def without_training(memories: int) -> FitReport:
