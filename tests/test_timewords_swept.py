@@ -215,6 +215,7 @@ FORMS = {  # by the reason for which the reader failed on list 13; each in a sen
     "errores entre las 22:00 de ayer y las 4:00 de hoy": "2024-05-14 22:00 to 2024-05-15 04:00",
     "la paella de hace dos domingos": "2024-05-05",
     "qué comimos por Reyes": "2024-01-06",
+    "what was said in the Sat meeting": "2024-05-11",
     "qui a appelé lundi dernier vers 14h": "2024-05-13 14:00 to 2024-05-13 15:00",
 }
 

@@ -372,7 +372,7 @@ def _stands_alone(match: Match) -> bool:
     if previous.code in "xo" and following is not None and following.code == "u" and behind and behind.code == "W":
         return True  # "Mon through Wed", "de lunes a viernes"
     if (
-        previous.code in ("bfu&sBaqgr," if match.context.language == "en" else "bfu&sBaqgir,")
+        previous.code in ("bfu&sBaqgr," if match.context.language == "en" and not match.has("t") else "bfu&sBaqgir,")
         or previous.text == "over"
         or previous.text.lower() == "del"
     ):
