@@ -64,7 +64,7 @@ def test_a_task_of_use_reports_the_library_beside_the_baselines():
     requests = Requests(texts, Embedder().encode(texts), [[int(topic)] for topic in topics])
     past, tests = requests.take(np.arange(120)), requests.take(np.arange(120, 140))
     task = Task("made up", items, Embedder().encode(items), past, tests, np.full(20, -1), np.ones(12, bool))
-    found = use.run(task, {"priors": "without", "seed": 0})
+    found = use.run(task, {"priors": "without", "seed": 0, "fit": True})
     ours, gain = found["400 tests"]["mixture"]["R@5"], found["400 tests, gain of the mixture"]["popularity"]["R@5"]
     assert ours["mean"] > 0.9
     assert 0 < gain["low"] <= gain["mean"] <= gain["high"]
