@@ -39,30 +39,25 @@ def fit_second_step(
     cues = random.permutation(cues[evidence.counts(cues) > EPISODIC // 2])  # others have too few links
     cues = cues[:CUES]
     cues = np.sort(cues[2 * window * evidence.counts(cues).cumsum() <= CO_OCCURRENCES])
-    linked = evidence.of(cues, window, familiarity)
-    frequent = np.bincount(linked[0][is_frequent(linked[0], window)], minlength=len(cues)) > 0
-    frequent &= np.bincount(linked[0], linked[2], len(cues)) > 0
-    owner, _, strength = relevant.of(cues, window)
-    cues = cues[frequent & (np.bincount(owner, strength, len(cues)) > 0)]
-    return _best_weight(evidence, relevant, cues, window, familiarity) if len(cues) >= FEWEST else 0.0
-
-
-def _best_weight(
-    evidence: CooccurrenceGraph, relevant: CooccurrenceGraph, cues: Int64, window: int, familiarity: Familiarity
-) -> float:
-    """Returns the weight with the largest gain less its error; 0 if no gain is larger than that."""
     query, row, strength = evidence.of(cues, window, familiarity)
-    linked = query, row, (strength / np.bincount(query, strength)[query]).astype(np.float32)
-    reached = second_step(evidence, linked, window, familiarity, lambda query, row: row != cues[query])
+    total = np.bincount(query, strength, len(cues))
     expected = relevant.of(cues, window)
-    before = _ndcg(linked, expected, len(cues))
-    best, weight = 0.0, 0.0
-    for tried in WEIGHTS:
-        gain = _ndcg(added_up(*interpolated(linked, reached, tried)), expected, len(cues)) - before
-        bound = float(gain.mean() - ERRORS * gain.std(ddof=1) / len(gain) ** 0.5)
-        if bound > best:
-            best, weight = bound, tried
-    return weight
+    asked = np.bincount(query[is_frequent(query, window)], minlength=len(cues)) > 0
+    asked &= (total > 0) & (np.bincount(expected[0], expected[2], len(cues)) > 0)
+    if asked.sum() < FEWEST:
+        return 0.0
+    linked = query, row, (strength / np.maximum(total, 1e-30)[query]).astype(np.float32)
+    reached = second_step(evidence, linked, window, familiarity, lambda query, row: row != cues[query])
+    before = _ndcg(linked, expected, len(cues))[asked]
+    after = [_ndcg(added_up(*interpolated(linked, reached, weight)), expected, len(cues))[asked] for weight in WEIGHTS]
+    return _best_weight([found - before for found in after])
+
+
+def _best_weight(gains: list[Float64]) -> float:
+    """Returns the weight with the largest mean gain (Q,) less its error; 0 if no gain is larger than that."""
+    bounds = [float(gain.mean() - ERRORS * gain.std(ddof=1) / len(gain) ** 0.5) for gain in gains]
+    best = int(np.argmax(bounds))
+    return WEIGHTS[best] if bounds[best] > 0 else 0.0
 
 
 def _graph(experience: Experience, mask: Bools) -> CooccurrenceGraph:
@@ -82,7 +77,8 @@ def _ndcg(found: Links, expected: Links, queries: int) -> Float64:
     memories = int(max(row.max(), linked.max())) + 1
     pairs, keys = query * memories + row, owner * memories + linked  # the second are sorted
     gain = np.where(among(keys, pairs), np.take(strength, keys.searchsorted(pairs), mode="clip"), 0)
-    ndcg: Float64 = _dcg(query, gain, score, queries) / _dcg(owner, strength, strength, queries)
+    ideal = np.maximum(_dcg(owner, strength, strength, queries), 1e-30)  # 0 for a query without expected memories
+    ndcg: Float64 = _dcg(query, gain, score, queries) / ideal
     return ndcg
 
 
