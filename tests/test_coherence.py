@@ -7,7 +7,7 @@ import pytest
 
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.experience.graph import CooccurrenceGraph
-from pam_retriever.retrieval.coherence import LEAST, LONG, neighbour_weights
+from pam_retriever.retrieval.coherence import LEAST, LONG, neighbour_weights, pairs_within
 from pam_retriever.types import Float32, Int64
 
 DIM = 32
@@ -37,7 +37,7 @@ def graph(lengths: list[int]) -> CooccurrenceGraph:
 def weights(links: CooccurrenceGraph, vectors: Float32) -> Float32 | None:
     rows: Int64 = np.arange(len(vectors))
     position, met, _ = links.around(rows, 2)
-    return neighbour_weights(links, rows, vectors, position, met)
+    return neighbour_weights(links, rows, vectors, *pairs_within(rows, position, met))
 
 
 def test_a_list_of_unrelated_notes() -> None:

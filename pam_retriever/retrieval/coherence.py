@@ -18,9 +18,14 @@ LEAST = 0.2  # what neighbours count at least: alike or not, they were stored to
 FEW, PAIRS = 20, 200  # fewer pairs prove nothing; more are not compared
 
 
-def neighbour_weights(
-    links: CooccurrenceGraph, rows: Int64, keys: Float32, position: Int64, met: Int64
-) -> Float32 | None:
+def pairs_within(rows: Int64, position: Int64, met: Int64) -> tuple[Int64, Int64]:
+    """Returns the positions in sorted ``rows`` of memory and neighbour, for the neighbours ``met`` that are in it."""
+    there = np.minimum(rows.searchsorted(met), len(rows) - 1)
+    inside = rows[there] == met
+    return position[inside], there[inside]
+
+
+def neighbour_weights(links: CooccurrenceGraph, rows: Int64, keys: Float32, one: Int64, other: Int64) -> Float32 | None:
     """Returns how much the neighbours of each of sorted ``rows`` (n,) count; None if all count in full.
 
     The mean cosine of neighbours is compared with that of the same memories in all other pairs.
@@ -29,23 +34,19 @@ def neighbour_weights(
         links: the experience.
         rows: (n,) memories, sorted.
         keys: (n, d or more) their vectors.
-        position: (m,) the position in ``rows`` of the memory of each neighbour.
-        met: (m,) the neighbours.
+        one: (m,) the position in ``rows`` of a memory.
+        other: (m,) the position of its neighbour.
     """
-    if not len(met):
-        return None
-    there = np.minimum(rows.searchsorted(met), len(rows) - 1)
-    both = np.flatnonzero((rows[there] == met) & (position < there))  # mostly each pair is there in both orders
+    both = np.flatnonzero(one < other)  # mostly each pair is there in both orders
     if len(both) > PAIRS:
         both = both[np.linspace(0, len(both) - 1, PAIRS).astype(np.int64)]
-    both = both[links.in_long(rows[position[both]], LONG)]
+    both = both[links.in_long(rows[one[both]], LONG)]
     if len(both) < FEW:
         return None
-    one, other = position[both], there[both]
-    first, second = keys[one], keys[other]
-    alike = float(np.einsum("ij,ij->", first, second)) / len(one)
+    first, second = keys[one[both]], keys[other[both]]
+    alike = float(np.einsum("ij,ij->", first, second)) / len(both)
     expected = float(first.mean(axis=0) @ second.mean(axis=0))  # the mean cosine of all first with all second memories
-    others = np.einsum("ij,ij->i", first, np.roll(second, len(one) // 2, axis=0))
+    others = np.einsum("ij,ij->i", first, np.roll(second, len(both) // 2, axis=0))
     difference = (alike - expected) / max(float(others.std()), 1e-6)
     weight = min(max(difference / ALIKE, LEAST), 1.0)
     return None if weight == 1 else np.where(links.in_long(rows, LONG), np.float32(weight), np.float32(1))

@@ -17,7 +17,7 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.mentions.source import Mentioned
 from pam_retriever.model.keys import Channels, query_vectors
 from pam_retriever.retrieval.candidates import Candidates
-from pam_retriever.retrieval.coherence import neighbour_weights
+from pam_retriever.retrieval.coherence import neighbour_weights, pairs_within
 from pam_retriever.retrieval.cues import FOR_WORDS, Cues, recognised
 from pam_retriever.retrieval.directed import DirectedShares
 from pam_retriever.retrieval.lexical import Lexicon, best_of
@@ -229,7 +229,8 @@ def score_rows(
     parts = None if association is None else keys @ association
     if parts is not None and question.towards is not None:
         parts = question.towards(rows, parts)
-    weights = neighbour_weights(links, rows, keys[:, : len(question.given)], *near[:2])
+    pairs = pairs_within(rows, *near[:2])
+    weights = neighbour_weights(links, rows, keys[:, : len(question.given)], *pairs)
     lexical = lexicon.score(question.terms, rows, *near[:2], weights)
     lexical /= max(float(lexical.max(initial=0)), ENOUGH * lexicon.reach(question.terms, rows), 1e-9)
     labels = LABEL * lexicon.label(question.terms, rows)
@@ -249,7 +250,7 @@ def score_rows(
         # mentions may raise a score above the maximum of the weighted mean
         total *= np.float32(max(float(scores.max(initial=0)) / float(total), 1.0))
     own = scores / total
-    scores = _smooth(own, rows, *near[:2], weights)
+    scores = _smooth(own, *pairs, weights)
     sources = {name: column / total for name, column in contributions.items()} | {"neighbours": scores - own}
     return Scored(scores, similarity, lexical, parts, sources)
 
@@ -271,13 +272,10 @@ def _around(links: CooccurrenceGraph, rows: Int64, window: int, visible: Rows | 
     return position[seen], met[seen], distance[seen]
 
 
-def _smooth(scores: Float32, rows: Int64, position: Int64, met: Int64, weights: Float32 | None) -> Float32:
+def _smooth(scores: Float32, one: Int64, other: Int64, weights: Float32 | None) -> Float32:
     """Mixes each score with the mean of its neighbours. A memory outside all trajectories keeps its score."""
-    there = np.minimum(np.searchsorted(rows, met), len(rows) - 1)
-    inside = rows[there] == met
-    position, there = position[inside], there[inside]
-    count = np.bincount(position, minlength=len(rows))
-    mean = np.bincount(position, scores[there], len(rows)) / np.maximum(count, 1)
+    count = np.bincount(one, minlength=len(scores))
+    mean = np.bincount(one, scores[other], len(scores)) / np.maximum(count, 1)
     smoothing = SMOOTHING if weights is None else SMOOTHING * weights
     mixed = (scores + smoothing * np.where(count, mean, scores)) / (1 + smoothing)
     return mixed.astype(np.float32)
