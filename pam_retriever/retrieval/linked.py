@@ -155,6 +155,8 @@ class LinkScorer:
         itself = experienced, own[experienced], np.ones(len(experienced), np.float32)
         known = walk(self._links_of, itself)
         known = interpolated(known, visible_second_step(view, known, own, visible), UNFITTED)
+        if not len(by):  # mostly
+            return known
         similar = walk(self._links_of, alike)
         return (
             np.concatenate([known[0], similar[0]]),
