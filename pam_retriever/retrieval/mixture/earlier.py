@@ -21,11 +21,9 @@ class EarlierMemories(Corpus):
     """
 
     def __init__(self, corpus: Corpus, n: int) -> None:
-        view = corpus.view
-        self.rows = corpus.rows[:n]
-        self.lexicon, self.timeline = Lexicon(view.database, int(self.rows[-1])), None
-        self._counts, self._lengths = {}, None
-        self._see(view)
+        rows = corpus.rows[:n]
+        super().__init__(corpus.view, Lexicon(corpus.view.database, int(rows[-1])))
+        self.rows = rows
         none = np.empty(0, np.int64)
         self._links = CooccurrenceGraph(none, none, none)
         self._earlier_names = _EarlierWords(corpus.names, n)
