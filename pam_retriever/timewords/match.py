@@ -155,9 +155,7 @@ def timed(match: Match, span: Span | None, kind: str) -> tuple[Span | None, str]
             start, end = (span[0].replace(hour=hour, minute=minute) for hour, minute, _ in (first, last))
             return (start, end), "hour"
         return span, kind
-    spoken = (
-        re.search(r"[hg]t?N$|^[hg]N|^[aBq]N(?=t?[LT]P)", codes) is not None
-    )  # "Friday around 3", "around 6 this evening"
+    spoken = _SPOKEN.search(codes) is not None
     if match.has("C") or spoken:
         at = named[-1] if spoken else next(at for at in named if match.tokens[at].code == "C")
         read = _hour(match, at, "")
