@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,3 +127,22 @@ def agree(one, other) -> None:
     for name in ("score", "similarity", "association", "confidence"):
         numbers = [[getattr(hit, name) for hit in hits] for hits in (one, other)]
         np.testing.assert_allclose(*(np.array(some, float) for some in numbers), atol=1e-6, rtol=1e-5)
+
+
+PATIENCE = 60  # seconds until a test fails
+
+
+def pause_training(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Pauses every later training at its end: the first event tells that it is there, the second lets it go on."""
+    from pam_retriever.training.trainer import Trainer  # torch, which most tests do not need
+
+    run, trained, goes_on = Trainer.run, threading.Event(), threading.Event()
+
+    def held(self):
+        done = run(self)
+        trained.set()
+        assert goes_on.wait(PATIENCE)
+        return done
+
+    monkeypatch.setattr(Trainer, "run", held)
+    return trained, goes_on

@@ -6,12 +6,12 @@ import threading
 
 import numpy as np
 import pytest
+from conftest import PATIENCE, pause_training
 
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
 from pam_retriever.retrieval.mixture import corpus, feedback_evidence, fitting
-from pam_retriever.training.trainer import Trainer
 
-DIM, THINGS, REQUESTS, PATIENCE = 16, 20, 150, 60  # PATIENCE: seconds until a test fails
+DIM, THINGS, REQUESTS = 16, 20, 150
 QUICK = FitConfig(hidden=8, passes=2)
 
 
@@ -93,15 +93,7 @@ def test_a_fit_knows_what_was_deleted_while_it_trained(tmp_path, monkeypatch, ki
     if before:  # a deletion before the fit is learnt by it, the one during it is not
         index.fit(config=QUICK, progress=False)
         index.delete("t19")
-    run, trained, goes_on = Trainer.run, threading.Event(), threading.Event()
-
-    def held(self):
-        done = run(self)
-        trained.set()
-        assert goes_on.wait(PATIENCE)
-        return done
-
-    monkeypatch.setattr(Trainer, "run", held)
+    trained, goes_on = pause_training(monkeypatch)
     fit = index.fit(config=QUICK, progress=False, background=True)
     assert trained.wait(PATIENCE)
     if gone == "memory":

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import QUICK
+from conftest import PATIENCE, QUICK, pause_training
 from engine_servers import ENGINES, fresh_engine
 
 from pam_retriever import InvalidInput, NotFitted, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.store import weights
 from pam_retriever.store.repair import check
 from pam_retriever.store.sqlite_database import SQLiteDatabase
-from pam_retriever.training.trainer import Trainer
 
-DIM, PATIENCE = 16, 60
+DIM = 16
 LEARNT = {"model", "next", "mixture", "spread", "last_fit"}
 IDS = [f"m{number:03}" for number in range(120)]
 OTHERS = [f"other{number}" for number in range(10)]  # never experienced
@@ -164,15 +162,7 @@ def test_an_erasure_that_is_killed_is_done_whole_or_not_at_all(where, tmp_path, 
 def test_a_fit_that_ends_after_the_erasure_of_all_leaves_no_weights(tmp_path, monkeypatch):
     index = fill(PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM))
     index.observe(Trajectory(IDS[::7], id="another"))
-    run, trained, goes_on = Trainer.run, threading.Event(), threading.Event()
-
-    def held(self):
-        done = run(self)
-        trained.set()
-        assert goes_on.wait(PATIENCE)
-        return done
-
-    monkeypatch.setattr(Trainer, "run", held)
+    trained, goes_on = pause_training(monkeypatch)
     fit = index.fit(config=QUICK, progress=False, background=True, from_scratch=True)
     assert trained.wait(PATIENCE)
     index.erase(IDS)
