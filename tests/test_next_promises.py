@@ -53,6 +53,45 @@ def test_a_step_that_followed_itself_long_ago_may_follow_itself_again():
     assert sum(hit.score for hit in hits) == pytest.approx(1, abs=1e-5)
 
 
+def asked_among_many(experience: str) -> tuple[PredictiveAssociativeIndex, list[list[object]]]:
+    """Returns an index in which not every memory is a candidate, and trajectories of known, new and noisy steps."""
+    random = np.random.default_rng(0)
+    vectors, ids = random.standard_normal((1_500, DIM)), [f"m{n}" for n in range(1_500)]
+    index = PredictiveAssociativeIndex(DIM)
+    index.add(vectors, ids, metadatas=[{"kept": n % 2 > 0} for n in range(1_500)])
+    walks = [[ids[(begin + 3 * step) % 1_200] for step in range(9)] for begin in random.integers(0, 1_200, 200)]
+    if experience == "fitted":
+        index.fit(walks, config=FitConfig(hidden=8, passes=1), progress=False)
+    elif experience == "observed":
+        index.observe_many(walks)
+    return index, [walks[0][:4], [ids[1_499]], [walks[3][0], vectors[1_301]]]
+
+
+@pytest.mark.parametrize("where", [None, {"kept": True}])
+@pytest.mark.parametrize("experience", ["none", "observed", "fitted"])
+def test_the_best_hits_are_the_same_for_every_k(experience, where):
+    index, trajectories = asked_among_many(experience)
+    for trajectory in trajectories:
+        few = index.recall_next(trajectory, k=10, where=where, cue_where={})
+        assert len(few) == 10
+        for k in (50, 200, 1_000):
+            more = index.recall_next(trajectory, k=k, where=where, cue_where={})
+            assert more.ids[:10] == few.ids
+            np.testing.assert_array_equal(more.scores[:10], few.scores)
+            assert [hit.confidence for hit in more[:10]] == [hit.confidence for hit in few]
+            assert list(more.scores) == sorted(more.scores, reverse=True)
+            assert len(set(more.ids)) == len(more.ids) >= min(k, 749)
+
+
+def test_a_batch_of_many_hits_answers_as_each_alone():
+    index, trajectories = asked_among_many("fitted")
+    together = index.recall_next_many(trajectories, k=700, min_score=1e-7)
+    for trajectory, hits in zip(trajectories, together, strict=True):
+        alone = index.recall_next(trajectory, k=700, min_score=1e-7)
+        assert hits.ids == alone.ids
+        np.testing.assert_allclose(hits.scores, alone.scores, rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "advice"),
     [

@@ -75,9 +75,10 @@ class NextSteps(IndexBase):
                 ``Hit.others`` with the other memories that did, and counts.
 
         Returns:
-            ``Hits`` by falling score. The scores are shares among the candidates, with sum 1. ``Hit.confidence`` is
-            the probability that the hit comes next, calibrated by ``fit``. A step of the trajectory may be a hit; the
-            newest one only if steps repeat: a stored step followed itself, or the trajectory ends with it twice. A
+            ``Hits`` by falling score. The scores are shares among the candidates, with sum 1. If ``k`` is larger than
+            their number, memories like the newest step follow, which change no score before them. ``Hit.confidence``
+            is the probability that the hit comes next, calibrated by ``fit``. A step of the trajectory may be a hit;
+            the newest one only if steps repeat: a stored step followed itself, or the trajectory ends with it twice. A
             ``fit`` on enough steps learns how often they do.
 
         Raises:

@@ -107,6 +107,9 @@ class NextEvidence:
         allowed: sorted rows of the memories that may be answers and evidence; None for all.
         history: (S,) the memories of the stored steps, the newest last; None for the last steps of the graph.
         bilinear: the bilinear model of earlier experience; None before a fit.
+
+    Attributes:
+        answers: number of memories that may be answers.
     """
 
     def __init__(
@@ -124,7 +127,7 @@ class NextEvidence:
         if allowed is not None:
             self._history = np.where(holds(allowed, self._history), self._history, -1)
         self._memories = max(len(similar), 1)
-        self._answers = self._memories if allowed is None else len(allowed)
+        self.answers = self._memories if allowed is None else len(allowed)
 
     def experienced(self, rows: Int64) -> Bools:
         """Returns whether each of ``rows`` was experienced."""
@@ -165,8 +168,8 @@ class NextEvidence:
         odds = max(never / max(1 - never, 1e-9), 1e-3) / (HIDDEN / (1 - HIDDEN))
         return float(min(2 * np.log(odds), -np.log(odds)))
 
-    def ask(self, steps: LastSteps, k: int = 0) -> QuestionEvidence:
-        """Computes the evidence of the steps of questions, with ``k`` candidates or more if there are as many."""
+    def ask(self, steps: LastSteps) -> QuestionEvidence:
+        """Computes the evidence of the steps of questions."""
         graph, count, allowed = self._graph, len(steps), self._allowed
         seen = Occurrences.of(graph, steps.rows, allowed)
         context = seen.context()
@@ -188,8 +191,8 @@ class NextEvidence:
         first = transitions.strongest(transitions.shares(found["order_1"], count), THROUGH)
         found["second_step"] = transitions.onward(graph, first, ONWARD_OF, allowed)
         vectors = self._vectors(steps, first)
-        near, cosine = self._look_up(vectors, max(LOOKED_UP, k))
-        found["alike"] = self._after_look_alikes(steps, near[0, :, :LOOKED_UP], cosine[0, :, :LOOKED_UP])
+        near, cosine = self._look_up(vectors)
+        found["alike"] = self._after_look_alikes(steps, near[0], cosine[0])
         return QuestionEvidence(
             steps, found, vectors, [np.concatenate(rows) for rows in zip(*near, strict=True)], first
         )
@@ -206,7 +209,7 @@ class NextEvidence:
         likely = np.zeros_like(last) if self._bilinear is None else self._bilinear.after(unit(mean))
         return np.stack([last, unit(mean), unit(last - before), unit(expected), likely])
 
-    def _look_up(self, vectors: Float32, n: int) -> tuple[Int64, Float32]:
+    def _look_up(self, vectors: Float32) -> tuple[Int64, Float32]:
         """Returns rows and cosines (2, Q, n) of the memories most like the newest step, and like the expected one.
 
         The bilinear model says what is expected; before a fit, the memories that followed the newest step. Where
@@ -216,7 +219,7 @@ class NextEvidence:
         expected = vectors[3 if self._bilinear is None else 4]
         expected = np.where(expected.any(axis=1, keepdims=True), expected, vectors[0])
         questions = np.concatenate([vectors[0], expected])
-        cosine, near = self._similar.search(questions, min(n, max(len(self._similar), 1)), self._allowed)
+        cosine, near = self._similar.search(questions, min(LOOKED_UP, self._memories), self._allowed)
         return near.reshape(2, -1, near.shape[1]), cosine.reshape(2, -1, near.shape[1])
 
     def _after_look_alikes(self, steps: LastSteps, near: Int64, cosine: Float32) -> Found:
@@ -261,6 +264,11 @@ class NextEvidence:
             return pools, np.ones(len(pools), bool)
         wider = Pools.of([np.concatenate(both) for both in zip(lists, more, strict=True)], size)
         return wider, np.isin(wider.keys, pools.keys)
+
+    def nearest(self, questions: QuestionEvidence, n: int) -> list[Int64]:
+        """Returns for each question the ``n`` memories most like its newest step."""
+        _, near = self._similar.search(questions.vectors[0], n, self._allowed)
+        return [rows[rows >= 0] for rows in near]
 
     # ---- features
 
@@ -325,7 +333,7 @@ class NextEvidence:
         found = row >= 0  # an approximate search may find fewer
         near = pools.add_up(query[found], row[found], np.ones(int(found.sum()), np.float32)) > 0
         others = np.add.reduceat(~near, pools.starts, dtype=np.int64)
-        rest = self._answers - np.add.reduceat(near, pools.starts, dtype=np.int64)
+        rest = self.answers - np.add.reduceat(near, pools.starts, dtype=np.int64)
         return np.where(near, 1.0, np.maximum(rest / np.maximum(others, 1), 1.0)[pools.cue])
 
     def _content(self, questions: QuestionEvidence, pools: Pools) -> dict[str, Float64]:

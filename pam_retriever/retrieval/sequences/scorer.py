@@ -65,7 +65,7 @@ def next_hits(
     hits: list[Hits] = []
     for batch in batches(evidence.work(steps) + min(settings.k, len(view.similar))):
         some = steps.take(batch)
-        evidence_of_some = evidence.ask(some, settings.k + 1)  # one may be no answer
+        evidence_of_some = evidence.ask(some)
         found = _score(evidence, mixture, evidence_of_some, settings)
         of_some = to_hits(view, plain_cues(some.vectors[:, 0]), found, explain=False)
         hits += _explained(view, evidence_of_some, of_some) if settings.explain else of_some
@@ -82,8 +82,29 @@ def _few(view: View, allowed: Rows | None) -> Int64 | None:
 def _score(
     evidence: NextEvidence, mixture: NextMixture, evidence_of_some: QuestionEvidence, settings: NextSettings
 ) -> list[Candidates]:
-    """Returns the best candidates of each question."""
+    """Returns the best candidates of each question.
+
+    If fewer than ``k`` are proposed, the memories most like the newest step follow them. They change no share of a
+    proposed one, so the best hits are the same for every ``k``.
+    """
     pools, _ = evidence.pools(evidence_of_some)
+    found = _ranked(evidence, mixture, evidence_of_some, pools, np.ones(len(pools), bool))
+    wanted = min(settings.k + 1, evidence.answers)  # one may be no answer
+    if np.diff(pools.starts, append=len(pools)).min() < wanted:
+        wider, proposed = evidence.pools(evidence_of_some, evidence.nearest(evidence_of_some, wanted))
+        more = _ranked(evidence, mixture, evidence_of_some, wider, ~proposed)
+        found = [_followed_by(*both) for both in zip(found, more, strict=True)]
+    return [one.best(settings.k, settings.min_score) for one in found]
+
+
+def _ranked(
+    evidence: NextEvidence,
+    mixture: NextMixture,
+    evidence_of_some: QuestionEvidence,
+    pools: Pools,
+    chosen: Bools,
+) -> list[Candidates]:
+    """Returns the chosen pairs (P,) of each question that may be answers, best first."""
     known = evidence.experienced(evidence_of_some.steps.rows[:, 0])
     scores = mixture.score(evidence.score(evidence_of_some, pools), pools, known, evidence.coverage)
     closed = _no_answer(evidence, mixture, evidence_of_some, pools, known)
@@ -91,17 +112,27 @@ def _score(
     never = ~evidence.experienced(pools.row)
     share, confidence = mixture.confidence(scores, pools, known, evidence.followers(evidence_of_some), never)
     likeness = evidence.likeness(evidence_of_some, pools)
-    order = np.lexsort((pools.row, -share, closed, pools.cue))
-    order = order[np.arange(len(order)) - pools.starts[pools.cue[order]] < settings.k]
-    order = order[~closed[order]]
-    if settings.min_score is not None:
-        order = order[share[order] >= settings.min_score]
+    order = np.lexsort((pools.row, -share, pools.cue))
+    order = order[(chosen & ~closed)[order]]
     cuts = np.searchsorted(pools.cue[order], np.arange(1, len(evidence_of_some.steps)))
     columns = pools.row[order], share[order], likeness[order], np.ones(len(order), np.int64), confidence[order]
     return [
         Candidates(rows, score, similarity, score, hops, sure)
         for rows, score, similarity, hops, sure in zip(*(np.split(column, cuts) for column in columns), strict=True)
     ]
+
+
+def _followed_by(found: Candidates, more: Candidates) -> Candidates:
+    """Returns the candidates of a question, and after them others, none of which is likelier."""
+    if not len(found.rows):
+        return more
+    joined: dict[str, Any] = {
+        name: None if array is None else np.concatenate([array, getattr(more, name)])
+        for name, array in vars(found).items()
+    }
+    for name in ("scores", "association", "confidence"):
+        joined[name][len(found.rows) :] = np.minimum(getattr(more, name), getattr(found, name)[-1])
+    return Candidates(**joined)
 
 
 def _no_answer(
