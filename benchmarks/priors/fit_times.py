@@ -23,7 +23,7 @@ from benchmarks import report
 from benchmarks.real.data import find, load_embedder
 from benchmarks.real.dialogue import Conversation, Scores, evaluate, rank, read
 from benchmarks.real.locomo import FILES, TUNED_ON
-from benchmarks.real.times import session_time
+from benchmarks.real.times import session_time, session_times
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.timewords.reader import read_question, read_text
 from pam_retriever.timewords.scores import TextPeriods, time_scores
@@ -55,7 +55,7 @@ def questions(conversation: Conversation, days_off: int) -> list[tuple[str, set[
 
 def of_times(conversation: Conversation, texts: list[str]) -> Scores:
     """Returns (Q, N) scores of the times in the questions."""
-    times = [session_time(turn["date"]) for turn in conversation.turns]
+    times = session_times(conversation)
     named = TextPeriods.of([read_text(turn["text"], at) for turn, at in zip(conversation.turns, times, strict=True)])
     stamps = np.array([at.timestamp() for at in times])
     return np.stack([time_scores(read_question(text, max(times)), stamps, named) for text in texts])

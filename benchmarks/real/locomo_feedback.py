@@ -22,8 +22,8 @@ import numpy.typing as npt
 from benchmarks import report
 from benchmarks.real.data import find, load_encoder
 from benchmarks.real.dialogue import Conversation, read
-from benchmarks.real.locomo import FILES, TUNED_ON
-from benchmarks.real.times import session_time
+from benchmarks.real.locomo import FILES, TUNED_ON, index_of
+from benchmarks.real.times import session_times
 from benchmarks.real.use_mixture import priors_for
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.retrieval.mixture.mixture import Priors
@@ -34,18 +34,6 @@ KS = (5, 10, 20)
 NONE, PRIORS, FITTED = "without feedback", "feedback, priors", "feedback, fitted"
 TIMED = ", times"
 Recalls = npt.NDArray[np.float64]
-
-
-def index_of(conversation: Conversation, vectors: Any, timed: bool) -> PredictiveAssociativeIndex:
-    turns = conversation.turns
-    index = PredictiveAssociativeIndex(vectors.shape[1])
-    ids = [turn["id"] for turn in turns]
-    metadatas = [{key: turn[key] for key in ("speaker", "session", "time")} for turn in turns]
-    times = [session_time(turn["date"]) for turn in turns] if timed else None
-    index.add(vectors, ids, [turn["text"] for turn in turns], metadatas, timestamps=times)
-    for session in np.unique(conversation.sessions):
-        index.observe([ids[at] for at in np.flatnonzero(conversation.sessions == session)])
-    return index
 
 
 def recalls(index: PredictiveAssociativeIndex, conversation: Conversation, vectors: Any, questions: Any) -> Recalls:
@@ -60,7 +48,7 @@ def recalls(index: PredictiveAssociativeIndex, conversation: Conversation, vecto
 
 def last_day(conversation: Conversation) -> datetime:
     """Returns the time of the queries."""
-    return max(session_time(turn["date"]) for turn in conversation.turns)
+    return max(session_times(conversation))
 
 
 def measure(conversation: Conversation, embed: Any, seed: int) -> dict[str, Recalls]:
@@ -75,7 +63,7 @@ def measure(conversation: Conversation, embed: Any, seed: int) -> dict[str, Reca
         used = [sorted(conversation.questions[at][1]) for at in given]
         found["dated"].append(np.array([bool(read_question(conversation.questions[at][0], now)) for at in rest]))
         for suffix in ("", TIMED):
-            index = index_of(conversation, turns, bool(suffix))
+            index = index_of(conversation, turns, session_times(conversation) if suffix else None)
             part = {NONE: recalls(index, conversation, questions, rest)}
             index.feedback(questions[given], used, text=texts, timestamp=[now.timestamp()] * len(texts))
             part[PRIORS] = recalls(index, conversation, questions, rest)

@@ -18,6 +18,7 @@ import argparse
 import json
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -30,7 +31,7 @@ import numpy.typing as npt
 from benchmarks import report
 from benchmarks.real.data import find, load_embedder
 from benchmarks.real.dialogue import METRICS, Conversation, Scores, evaluate, interval, rank, read
-from benchmarks.real.locomo import FILES, TUNED_ON
+from benchmarks.real.locomo import FILES, TUNED_ON, index_of
 from benchmarks.real.time_parsers import compare
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.retrieval.anchors import ANCHORED
@@ -42,6 +43,7 @@ from pam_retriever.timewords.scores import TextPeriods, time_scores
 Ranking = npt.NDArray[np.int64]
 Ranges = list[tuple[datetime, datetime]]
 LISTS = Path(__file__).parents[2] / "tests" / "data"
+LIBRARY, UNFITTED = "library", "before fit"
 DEPTH = 100  # hits of the library's own recall
 WEIGHT = 0.6  # weight of the source; the library's scores are at most about 1 (benchmarks/priors/fit_times.py)
 ROUNDS, AT_ONCE = 3, 100  # rounds of adding; texts per call
@@ -194,45 +196,50 @@ def _same(period: Period, mark: dict[str, Any]) -> bool:
     return same and period.span[0] < mark["span"][1] and mark["span"][0] < period.span[1]
 
 
-def recalled(conversation: Conversation, embedder: Any, seed: int) -> tuple[Scores, Ranking, Ranking, Any]:
+def session_times(conversation: Conversation) -> list[datetime]:
+    """Returns the time of each turn: that of its session."""
+    return [session_time(turn["date"]) for turn in conversation.turns]
+
+
+def recalled(conversation: Conversation, embedder: Any, seed: int) -> tuple[Scores, dict[str, Ranking], Any]:
     """Returns the library's results with default settings.
 
     Returns:
-        (Q, N) scores of all turns without times; (Q, 100) ranked turns without times; the same with times, where each
-        turn has the date of its session, and queries come after the last session; and (Q,) whether the library takes
-        the time of a question from an event ("after the race").
+        (Q, N) scores of all turns without times; (Q, 100) ranked turns by name, without and with times (each turn has
+        the time of its session, and queries come after the last session), before and after a fit; and (Q,) whether the
+        library takes the time of a question from an event ("after the race").
     """
     questions = [question for question, _, _ in conversation.questions]
     texts = [turn["text"] for turn in conversation.turns]
     vectors, question_vectors = (
         embedder.encode(part, normalize_embeddings=True, show_progress_bar=False) for part in (texts, questions)
     )
-    ids = [turn["id"] for turn in conversation.turns]
-    index = PredictiveAssociativeIndex(dim=vectors.shape[1])
-    metadata = [{key: turn[key] for key in ("speaker", "session", "time")} for turn in conversation.turns]
-    index.add(vectors, ids, texts, metadata)
-    index.fit(group_by="session", order_by="time", seed=seed)
-    position = {id: at for at, id in enumerate(ids)}
-    scores = np.zeros((len(questions), len(ids)))
-    for row, hits in zip(scores, index.recall(question_vectors, k=len(ids), text=questions), strict=True):
-        row[[position[hit.id] for hit in hits]] = [hit.score for hit in hits]
+    times = session_times(conversation)
+    position = {turn["id"]: at for at, turn in enumerate(conversation.turns)}
+    plain, timed = index_of(conversation, vectors), index_of(conversation, vectors, times)
 
-    def ranked(**options: Any) -> Ranking:
+    def ranked(index: PredictiveAssociativeIndex, **options: Any) -> Ranking:
         found = np.full((len(questions), DEPTH), -1, np.int64)
         for row, hits in zip(found, index.recall(question_vectors, k=DEPTH, text=questions, **options), strict=True):
             row[: len(hits)] = [position[hit.id] for hit in hits]
         return found
 
-    plain, times = ranked(), [session_time(turn["date"]) for turn in conversation.turns]
-    index.add(vectors, ids, texts, metadata, timestamps=times)
-    timed = ranked(now=max(times))
-    periods = [index._timeline.periods(question, max(times)) for question in questions]
-    return scores, plain, timed, np.array([bool(found) and found[0].kind == ANCHORED for found in periods])
+    rankings = {}
+    for front in (UNFITTED, LIBRARY):
+        if front == LIBRARY:
+            plain.fit(seed=seed)
+            timed.fit(seed=seed)
+        rankings |= {f"{front} without": ranked(plain), f"{front} with": ranked(timed, now=max(times))}
+    scores = np.zeros((len(questions), len(position)))
+    for row, hits in zip(scores, plain.recall(question_vectors, k=len(position), text=questions), strict=True):
+        row[[position[hit.id] for hit in hits]] = [hit.score for hit in hits]
+    periods = [timed._timeline.periods(question, max(times)) for question in questions]
+    return scores, rankings, np.array([bool(found) and found[0].kind == ANCHORED for found in periods])
 
 
 def of_times(conversation: Conversation, texts: bool) -> tuple[Scores, Any]:
     """Returns (Q, N) scores of the source after the last session, and (Q,) whether a question has a time."""
-    times = [session_time(turn["date"]) for turn in conversation.turns]
+    times = session_times(conversation)
     named = TextPeriods.of([read_text(turn["text"], at) for turn, at in zip(conversation.turns, times, strict=True)])
     stamps = np.array([at.timestamp() for at in times])
     periods = [read_question(question, max(times)) for question, _, _ in conversation.questions]
@@ -243,16 +250,16 @@ def of_times(conversation: Conversation, texts: bool) -> tuple[Scores, Any]:
 def source(conversations: list[Conversation], embedder: Any, seed: int) -> dict[str, Any]:
     """Measures recall with and without the source, for questions with a time, without one, and for all.
 
-    "with" adds the source to the scores of all turns outside of the library; "library with" uses ``recall`` itself.
+    "with" adds the source to the scores of all turns outside of the library; "library with" uses ``recall`` itself,
+    after a fit, and "before fit with" before it.
     """
-    judged: dict[str, list[Scores]] = {"without": [], "with": [], "times of memories alone": []}
-    judged |= {"library without": [], "library with": []}
+    judged: dict[str, list[Scores]] = defaultdict(list)
     dated, anchored = [], []
     for conversation in conversations:
-        base, plain, timed, after_event = recalled(conversation, embedder, seed)
+        base, rankings, after_event = recalled(conversation, embedder, seed)
         anchored.append(after_event)
-        judged["library without"].append(evaluate(plain, conversation))
-        judged["library with"].append(evaluate(timed, conversation))
+        for name, ranking in rankings.items():
+            judged[name].append(evaluate(ranking, conversation))
         both, has_time = of_times(conversation, True)
         alone, _ = of_times(conversation, False)
         dated.append(has_time)
@@ -279,8 +286,14 @@ def _table(tables: dict[str, Scores], where: Any) -> dict[str, Any]:
         name: dict(zip(METRICS, values[where].mean(axis=0).tolist(), strict=True)) for name, values in tables.items()
     }
     result = {"questions": int(where.sum()), **means}
-    for front, prefix in (("", ""), ("library ", "library_")):
-        gain = (tables[f"{front}with"] - tables[f"{front}without"])[where]
+    pairs = {
+        "": ("with", "without"),
+        "library_": (f"{LIBRARY} with", f"{LIBRARY} without"),
+        "before_fit_": (f"{UNFITTED} with", f"{UNFITTED} without"),
+        "fit_": (f"{LIBRARY} with", f"{UNFITTED} with"),
+    }
+    for prefix, (better, worse) in pairs.items():
+        gain = (tables[better] - tables[worse])[where]
         low, high = interval(gain)
         gains = {name: [float(gain[:, at].mean()), float(low[at]), float(high[at])] for at, name in enumerate(METRICS)}
         result |= {f"{prefix}gain": gains, f"{prefix}largest_change": float(np.abs(gain).max())}
@@ -310,7 +323,8 @@ def library_costs(conversations: list[Conversation], embedder: Any) -> dict[str,
     """Compares the processor milliseconds of an index of all turns with times and of one without times."""
     turns = [turn for conversation in conversations for turn in conversation.turns]
     questions = [question for conversation in conversations for question, _, _ in conversation.questions]
-    texts, times = [turn["text"] for turn in turns], [session_time(turn["date"]) for turn in turns]
+    texts = [turn["text"] for turn in turns]
+    times = [at for conversation in conversations for at in session_times(conversation)]
     vectors, queries = (
         embedder.encode(part, normalize_embeddings=True, show_progress_bar=False) for part in (texts, questions)
     )
