@@ -277,3 +277,15 @@ def test_a_field_that_is_missing_is_named():
         PAMRetriever()
     with pytest.raises(InvalidInput, match=re.escape("Got k=0.")):
         PAMHistoryRetriever(vectorstore=PAMVectorStore(TableEmbedder()), k=0)
+
+
+def test_cue_where_of_a_retriever_lets_a_chat_turn_ask_for_documents():
+    """A message is recognised as the turn that it repeats, although only documents are allowed as hits."""
+    store = fitted_sessions()
+    documents = {"where": {"place": 2}, "mode": "association"}
+    asked = PAMRetriever(vectorstore=store, k=1, cue_where={}, **documents)
+    assert [both(asked, f"s{session} p0") for session in range(8)] == [[f"{session}-2"] for session in range(8)]
+    closed = PAMRetriever(vectorstore=store, k=1, **documents)
+    by_default = [both(closed, f"s{session} p0") for session in range(8)]
+    assert by_default != [[f"{session}-2"] for session in range(8)]
+    assert [both(closed, f"s{session} p0", cue_where={}) for session in range(8)] != by_default

@@ -186,3 +186,19 @@ def test_an_empty_store_and_llama_indexs_own_are_loaded_from_storage(tmp_path):
     assert theirs.as_retriever(similarity_top_k=1).retrieve("dog")[0].node.get_content() == "a dog and a dog"
     with pytest.raises(ValueError, match="No existing"):
         type(theirs.vector_store).from_persist_path(str(tmp_path / "nowhere.json"))
+
+
+def test_cue_where_of_a_retriever_lets_a_turn_ask_for_documents():
+    """A question is recognised as the turn that it repeats, although only documents are allowed as hits."""
+    with closing(PAMVectorStore()) as store:
+        turns = experienced()
+        store.add(turns)
+        store.fit(group_by="session", order_by="at", config=TINY, progress=False)
+
+        def asked(**options):
+            retriever = PAMRetriever(store, 1, "association", where={"at": 1}, faithful=True, **options)
+            return [outcome(lambda n=n: retriever.retrieve(QueryBundle("", embedding=n.embedding))) for n in turns[::2]]
+
+        partners = [[node.node_id] for node in turns[1::2]]
+        assert asked(cue_where={}) == partners
+        assert asked() == [[]] * len(partners)

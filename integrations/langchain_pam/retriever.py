@@ -35,6 +35,7 @@ OF_A_CALL = (
     "decay",
     "now",
     "when",
+    "cue_where",
     "feedback_where",
     "direction",
 )
@@ -64,6 +65,7 @@ class PAMRetriever(KnownFields, BaseRetriever):
         decay: half-life of a score, in the unit of the timestamps.
         now: for ``decay``, the newest timestamp if None; a date is also the reference for words of time.
         when: only documents of this time: words ("last week"), a date, a datetime, or a pair of them.
+        cue_where: filter of the documents that the query may be recognised as, instead of ``where``; {} for all.
         feedback_where: metadata filter of the past questions to use.
         direction: "after" or "before": only documents after, or before, the query count as linked to it.
         tenant: use only this tenant of the store, see ``PAMVectorStore.tenant``; ``invoke(query, tenant="ann")`` sets
@@ -102,6 +104,7 @@ class PAMRetriever(KnownFields, BaseRetriever):
     decay: float | None = None
     now: float | datetime | date | None = None
     when: Moment | tuple[Moment | Number | None, Moment | Number | None] | None = None
+    cue_where: dict[str, Any] | None = None
     feedback_where: dict[str, Any] | None = None
     direction: Direction | None = None
     tenant: str | None = None

@@ -24,7 +24,7 @@ from pam_retriever.retrieval.query import check_direction
 from pam_retriever.retrieval.timeline import Interval
 from pam_retriever.types import Direction, Time
 
-OF_A_RECALL = tuple(name for name in RecallArguments.__annotations__ if name != "cue_where")  # attributes below
+OF_A_RECALL = tuple(RecallArguments.__annotations__)  # attributes below
 
 
 class PAMRetriever(BaseRetriever):
@@ -51,6 +51,7 @@ class PAMRetriever(BaseRetriever):
         decay: half-life of a score, in the unit of the timestamps.
         now: for ``decay``, the newest timestamp if None; a date is also the reference for words of time.
         when: only nodes of this time: words ("last week"), a date, a datetime, or a pair of them.
+        cue_where: filter of the nodes that the question may be recognised as, instead of ``where``; {} for all.
         feedback_where: metadata filter of the past questions to use.
         direction: "after" or "before": only nodes after, or before, the question count as linked to it.
         tenant: use only this tenant of the store, see ``PAMVectorStore.tenant``.
@@ -79,6 +80,7 @@ class PAMRetriever(BaseRetriever):
         decay: float | None = None,
         now: Time | None = None,
         when: Interval | None = None,
+        cue_where: Mapping[str, Any] | None = None,
         feedback_where: Mapping[str, Any] | None = None,
         direction: Direction | None = None,
         tenant: str | None = None,
@@ -94,7 +96,8 @@ class PAMRetriever(BaseRetriever):
         self.similarity_top_k, self.mode, self.hops = similarity_top_k, mode, hops
         self.where, self.filters, self.channels = where, filters, channels
         self.min_score, self.faithful, self.decay, self.now = min_score, faithful, decay, now
-        self.when, self.feedback_where, self.direction = when, feedback_where, check_direction(direction)
+        self.when, self.cue_where, self.feedback_where = when, cue_where, feedback_where
+        self.direction = check_direction(direction)
         super().__init__(callback_manager=callback_manager, object_map=object_map, verbose=verbose)
 
     def __repr__(self) -> str:
