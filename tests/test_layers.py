@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "plots": {"explore"},
     "adapters": {"experience", "index", "model", "retrieval", "store", "training"},
     "apps": {"index", "experience", "explore", "mentions"},
+    "__main__": {"apps"},
 }
 SHARED = {
     "__about__",
