@@ -126,10 +126,11 @@ def best(scores: Float32, rows: Int64, k: int) -> tuple[Float32, Int64]:
 def bounds(scores: Float32, k: int, size: int = GROUP) -> Float32:
     """Returns a bound (Q,) that at least ``k`` of the scores (n, Q) of each query reach, and few more.
 
-    It is the ``k``-th largest maximum of groups of ``size`` scores, if there are enough groups.
+    It is the ``k``-th largest maximum of groups of ``size`` scores, or of fewer, so that there are enough groups.
     """
-    groups = len(scores) // size
-    if groups >= 2 * k:  # a group holds every ``groups``-th score: NumPy compares along the long axis faster
+    size = min(size, len(scores) // (2 * k))
+    if size > 1:  # a group holds every ``groups``-th score: NumPy compares along the long axis faster
+        groups = len(scores) // size
         scores = scores[: groups * size].reshape(size, groups, -1).max(axis=0)
     at = len(scores) - k
     bound: Float32 = np.partition(scores, at, axis=0)[at]
