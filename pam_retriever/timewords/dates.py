@@ -19,6 +19,8 @@ _COMPACT = re.compile(r"^(\d{4})(\d\d)(\d\d)$")
 _ISO_WEEK = re.compile(r"(\d{4})-?W(\d\d)", re.IGNORECASE)
 _LETTERS = re.compile(r"^(\d\d?)[/-]?([A-Za-z]+)[/-]?(\d+)$")
 _ZONE = re.compile(r" [A-Za-z]{3,4}$")  # an unknown zone is ignored
+_ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?: ?Z|[+-]\d\d:\d\d)?)?")
+_MONTH = re.compile(r"(\d{4})[/-](\d\d?)|(\d\d?)/(\d{4})")
 _CLOCK = re.compile(r"\d{1,2}\s*(?::|h|uhr|[ap]\.?m)", re.IGNORECASE)
 
 
@@ -52,10 +54,23 @@ def figures(text: str, language: str, day_first: bool = False) -> tuple[datetime
     text = _LETTERS.sub(r"\1-\2-\3", _COMPACT.sub(r"\1-\2-\3", _LEAP_SECOND.sub(r"\1:59", text)))
     if (week := _ISO_WEEK.fullmatch(text)) is not None:
         return datetime.fromisocalendar(int(week[1]), int(week[2]), 1), "week"
+    if _ISO.fullmatch(text) is not None:
+        return _iso(text)
+    if (month := _MONTH.fullmatch(text)) is not None:
+        year, number = int(month[1] or month[4]), int(month[2] or month[3])
+        return (datetime(year, number, 1), "month") if 1 <= number <= 12 else None
     month_first = language == "en" and "." not in text and not day_first
     return _figures(text, language, month_first) or (
         _figures(text[: -len(zone[0])], language, month_first) if (zone := _ZONE.search(text)) else None
     )
+
+
+def _iso(text: str) -> tuple[datetime, str] | None:
+    """Parses ISO 8601; in Python 3.10 ``fromisoformat`` does not know "Z"."""
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00").replace(" +", "+")), "minute" if ":" in text else "day"
+    except ValueError:  # "2023-02-30"
+        return None
 
 
 def _figures(text: str, language: str, month_first: bool) -> tuple[datetime, str] | None:

@@ -4,38 +4,64 @@ from __future__ import annotations
 
 import re
 
-from pam_retriever.timewords.lexicon import Token
+from pam_retriever.timewords.lexicon import Token, words
 
 _NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 HOURS = "|".join(_NUMBERS)
 _AFTER = "|".join(rf"(?<=\b{word} )" for word in ("à", "vers", "entre", "de", "et", "dès", "après", "avant", "depuis"))
-_GOVERNED = "|".join(rf"(?<=\b{word} )" for word in ("am", "vom", "zum", "dem", "den")) + r"|(?<=\d\. und )"
-FIGURES = (  # these begin with a figure or with its apostrophe
-    r"(?P<date>(?<![\w,/#$€£-])(?<!(?<!\.)\.)(?:"
-    r"\d{4}-\d\d?-\d\d?(?:[T ]\d\d?:\d\d(?::\d\d)?(?:\.\d{1,9})?(?: ?Z\b|[+-]\d\d:?\d\d| [A-Z]{3,4}\b)?)?"
-    r"|\d{1,2}[/-]?(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[/-]?(?:\d{4}|(?<=[/-])\d\d)"
-    r"|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)|\d{1,2}-\d{1,2}-(?:19|20)\d\d|\d{1,2}\.\d{1,2}\.(?:\d{4}|\d\d)|\d{4}[/.]\d\d?[/.]\d\d?|(?:0[1-9]|1[0-2])/(?:19|20)\d\d"
-    r"|(?:19|20)\d\d-?W[0-5]\d|(?:19|20)\d\d-(?:0[1-9]|1[0-2])|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))(?![\w/:]|[.,-]\d))"
-    r"|(?P<day_month>(?<![\w.])\d{1,2}\.\d{1,2}\.(?=[\s?!,;)]|$))"
-    r"|(?P<month_day>(?<![\w./])\d{1,2}/\d{1,2}(?![\w/.%]| of\b| de\b))"
-    r"|(?P<years>(?<![\w./])(?:19|20)\d\d/(?:\d\d|(?:19|20)\d\d)(?![\w/.]))"
-    r"|(?P<clock>(?<![\w.:])(?:\d{1,2}:\d\d(?::\d\d)?(?: ?(?:[ap]\.?m\b\.?|Uhr\b|Z\b))?|(?:[01]\d|2[0-3])[0-5]\d ?hrs\b"
-    r"|\d{1,2}(?:\.\d\d)? ?[ap]\.?m\b\.?|\d{1,2}(?::\d\d)?ish|\d{1,2}h\d\d"
-    r"|\d{1,2}(?: Uhr|-Uhr(?=-))|\d{1,2} o['’]clock)(?![\w:])"
-    rf"|(?:{_AFTER})\d\d? ?h(?:eures?)?(?: ?\d\d)?\b)"
-    r"|(?P<decade>(?<!\w)(?:(?:1[0-9]|20)\d0s|['’]\d0s|(?<![\w'’])[2-9]0s)(?!\w)"
-    r"|(?<!\w)(?:19|20)?[2-9]0er(?:n\b|[- ]Jahren?\b))"
-    r"|(?P<short>(?<!\w)['’]\d\d(?!\w))"
-    r"|(?P<ordinal>(?<![\w.])(?:\d{1,2}(?:st|nd|rd|th|e|è?me|ère|er|[ºª])|\d\.[ºª])(?!\w)"
-    r"|(?<![\w.,])\d{1,2}\.(?= (?:[A-ZÄ]|und |bis ))"
-    rf"|(?:{_GOVERNED})\d\d?\.(?!\d))"
-    r"|(?P<number>(?<![\w.,:/$€£#+])(?:(?:19|20)\d\d(?=[QH][1-4]\b)|\d{1,4}(?![\w/%€]|[:.,]\d)|\d{1,2}(?=,(?:19|20)\d\d\b))|(?<=\d,)(?:19|20)\d\d(?![\w.,]))"
+_DATIVE = [rf"(?<=\b{word} )" for word in ("am", "vom", "zum", "dem", "den")]
+_GOVERNED = "|".join([*_DATIVE, r"(?<=\d\. und )"])
+_SHORT_MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+# a date of an interval: "10/1/2018-10/7/2018", "2023-05-01/2023-05-07"
+_END = r"(?:\d{4}[/.-]\d\d?[/.-]\d\d?|\d\d?[/.]\d\d?[/.](?:\d{4}|\d\d))(?!\w)"
+_DATES = (
+    r"\d{4}-\d\d?-\d\d?(?:[T ]\d\d?:\d\d(?::\d\d)?(?:\.\d{1,9})?(?: ?Z\b|[+-]\d\d:?\d\d| [A-Z]{3,4}\b)?)?",
+    rf"\d{{1,2}}[/-]?(?:{_SHORT_MONTHS})[a-z]*[/-]?(?:\d{{4}}|(?<=[/-])\d\d)",
+    r"\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)",
+    r"\d{1,2}-\d{1,2}-(?:19|20)\d\d",
+    r"\d{1,2}\.\d{1,2}\.(?:\d{4}|\d\d)",
+    r"\d{4}[/.]\d\d?[/.]\d\d?",
+    r"(?!1/2000)(?:0?[1-9]|1[0-2])/(?:19|20)\d\d",
+    r"(?:19|20)\d\d-?W[0-5]\d",
+    r"(?:19|20)\d\d-(?:0[1-9]|1[0-2])",
+    r"(?:19|20)\d\d[/-][1-9]",
+    r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])",
 )
+_CLOCKS = (
+    r"\d{1,2}:\d\d(?::\d\d)?(?: ?(?:[ap]\.?m\b\.?|Uhr\b|Z\b))?",
+    r"(?:[01]\d|2[0-3])[0-5]\d ?hrs\b",
+    r"\d{1,2}(?:\.\d\d)? ?[ap]\.?m\b\.?",
+    r"\d{1,2}(?::\d\d)?ish",
+    r"\d{1,2}h\d\d",
+    r"\d{1,2}(?: Uhr|-Uhr(?=-))",
+    r"\d{1,2} o['’]clock",
+)
+_FORMS = {  # each form by its name; the first that matches is taken
+    "date": rf"(?:(?<![\w,/#$€£-])(?<!(?<!\.)\.)|(?<=\d[/-])(?={_END}))(?:{'|'.join(_DATES)})"
+    rf"(?![\w:]|[.,]\d|/(?!\d)|[/-](?!{_END})\d)",
+    "day_month": r"(?<![\w.])\d{1,2}\.\d{1,2}\.(?=[\s?!,;)–-]|$)"
+    rf"|(?:{'|'.join(_DATIVE)})\d{{1,2}}\.(?:0[1-9]|1[0-2])(?![\w.,%€]| (?:Uhr|Euro|€))",
+    "month_day": r"(?<![\w./])\d{1,2}/\d{1,2}(?![\w/.%]| of\b| de\b)",
+    "years": r"(?<![\w./])(?:19|20)\d\d/(?:\d\d|(?:19|20)\d\d)(?![\w/.])",
+    "clock": rf"(?<![\w.:])(?:{'|'.join(_CLOCKS)})(?![\w:])|(?:{_AFTER})\d\d? ?h(?:eures?)?(?: ?\d\d)?\b",
+    "decade": r"(?<!\w)(?:(?:1[0-9]|20)\d0s|['’]\d0s|(?<![\w'’])[2-9]0s)(?!\w)"
+    r"|(?<!\w)(?:19|20)?[2-9]0er(?:n\b|[- ]Jahren?\b)",
+    "short": r"(?<!\w)['’]\d\d(?!\w)",
+    "ordinal": r"(?<![\w.])(?:\d{1,2}(?:st|nd|rd|th|e|s?te[nr]?|è?me|ère|er|[ºª])|\d\.[ºª])(?!\w)"
+    r"|(?<![\w.,])\d{1,2}\.(?= (?:[A-ZÄ]|und |bis )|[A-ZÄ][a-zä]{2}|[–-]\d)"
+    rf"|(?:{_GOVERNED})\d\d?\.(?!\d)",
+    "number": r"(?<![\w.,:/$€£#+])(?:(?:19|20)\d\d(?=[QH][1-4]\b)|\d{1,4}(?![\w/%€]|[:.,]\d)"
+    r"|\d{1,2}(?=,(?:19|20)\d\d\b))|(?<=\d,)(?:19|20)\d\d(?![\w.,])",
+}
+FIGURES = "|".join(f"(?P<{name}>{form})" for name, form in _FORMS.items())  # they begin with a figure or an apostrophe
 _DOTTED = re.compile(r"\d\d?\.\d\d?\.\d\d")
 _SHORT_DOTTED = re.compile(r"\d\d\.\d\d\.\d\d")
 _UNITS = {"h": "hour", "hrs": "hour", "d": "day", "w": "week", "wk": "week", "wks": "week", "mo": "month", "y": "year"}
 _TO = r"\s*(?:-|–|\.\.|to|thru|through|till?|until|and)\s*"
-_TO_DOTTED, _TO_FIGURES = re.compile(_TO + r"\d\d\.\d\d\.\d\d\b"), re.compile(_TO + r"\d\d?/\d\d?(?![\d/])")
+_TO_DOTTED, _TO_FIGURES = re.compile(_TO + r"\d\d\.\d\d\.\d\d\b"), re.compile(_TO + r"(\d\d?/\d\d?)(?![\d/])")
+_TO_DAY = re.compile(r"\s*(?:bis(?: zum)?|zum|[–-])\s*\d\d?\.\d\d?\.")
+_DAY_OF_NAME, _NAME = re.compile(r"(\d{1,2})([^\W\d_]{3,})"), re.compile(r"[^\W\d_]{3,}")
+_JOINED_DAY = re.compile(r"\d{1,2}(?![\w:%]|[.,]\d)")
 _NUMBERED = re.compile(r"\b(?:order|invoice|ticket|po|id|ref|number|no|nr|case|serial|sku|#) ?$", re.IGNORECASE)
 _NUMBER_FIRST = re.compile(r"([1-4])([QH])((?:20)?\d\d)", re.IGNORECASE)
 _SURE = re.compile(r"(?:0?[1-9]|1[0-2])/(?:1[3-57-9]|2\d|3[01])")  # "5/13", unlike "5/16" of an inch, "24/7"
@@ -84,6 +110,11 @@ def _clock(text: str) -> str:
     return f"{figure}:{minutes}" if parts[1] == "past" else f"{(figure - 1) or 12}:{60 - minutes}"
 
 
+def _is_month(word: str, language: str) -> bool:
+    entry = words(language)[0].get(word.lower())
+    return entry is not None and entry[0][0] == "M"
+
+
 def _day_and_month(match: re.Match[str], before: str, language: str) -> list[Token]:
     """Returns the tokens of German "24.12." and of "3/14" (in English the month first) after a preposition."""
     start, end = match.span()
@@ -93,13 +124,18 @@ def _day_and_month(match: re.Match[str], before: str, language: str) -> list[Tok
         day, month = month, day
     week = before == "Uo" or before[-1:] == "W"  # "the week of 9/2", "Saturday 9/7"
     before = before[-1:]
-    governors = "nsBaqfuh&r" if dotted else "nsBaq" if language == "en" else "tsBaq"
+    governors = "nsBaqfuh&r" if dotted else "nsBaq" if language in ("en", "de") else "tsBaq"
     if not dotted and day > 12:
         governors += "f"  # "from 10/31", unlike "from 3/4 to 5/8"
     if not dotted and language in ("fr", "es") and day > month:
         governors += "fo"  # "du 12/3", unlike "du 3/4"
     sure = _SURE.fullmatch(match[0]) is not None and language == "en"
-    ranged = _TO_FIGURES.match(match.string, end) is not None or before in ("u", "&")
+    until = (_TO_DAY if dotted else _TO_FIGURES).match(match.string, end)
+    ranged = until is not None or before in ("u", "&")
+    if dotted:
+        sure = ranged or match.string[max(0, start - 4) : start].lower() in ("den ", "dem ")
+    elif until is not None and language == "en":
+        sure = sure or _SURE.fullmatch(until[1]) is not None  # "8/5 to 8/16"
     governed = week or (bool(before) and before in governors) or (sure and (ranged or before == "t"))
     known = 1 <= day <= 31 and 1 <= month <= 12 and (dotted == (language == "de") or not dotted)
     if not governed or not known or match[0] == "9/11":
@@ -124,9 +160,16 @@ def _short(match: re.Match[str], before: str) -> list[Token]:
     return [Token("G" if half else "Q", int(found[1]), start, end, found)]
 
 
-def _short_unit(match: re.Match[str], before: str) -> list[Token]:
-    """Returns the tokens of "24h" in "last 24h", of "2d" in "2d ago", and of "KW36"."""
+def _short_unit(match: re.Match[str], before: str, language: str) -> list[Token]:
+    """Returns the tokens of "24h" in "last 24h", of "2d" in "2d ago", of "KW36", "15Sep", and of the 10 in "Aug/10"."""
     found, (start, end) = match[0], match.span()
+    if (day := _DAY_OF_NAME.fullmatch(found)) is not None and _is_month(day[2], language):
+        middle = start + len(day[1])
+        month = words(language)[0][day[2].lower()][0][1]
+        return [Token("O", int(day[1]), start, middle, day[1]), Token("M", month, middle, end, day[2])]
+    if found.isdigit() and match.string[start - 1 : start] == "/" and before[-1:] in ("M", "N"):
+        code = "N" if before[-1] == "M" and len(found) < 3 else "Y" if before == "MN" and len(found) == 4 else "#"
+        return [Token(code, int(found), start, end, found)]
     if len(found) < 3 and found.isdigit() and match.string[start - 2 : start].lower() == "kw":
         return [Token("N", int(found), start, end, found)]
     if (quarter := _NUMBER_FIRST.fullmatch(found)) is not None:  # "4Q25"
@@ -149,24 +192,42 @@ def _is_version(match: re.Match[str], before: str, language: str) -> bool:
     return not (before and before in "nsBafqub&") and _TO_DOTTED.match(match.string, match.end()) is None
 
 
-def _mark(match: re.Match[str], before: str) -> list[Token]:
-    """Returns the token of a mark; none for that of "jul-2023"."""
-    found = match[0]
-    if before in ("M", "Q", "G") and found in "-/" and _JOINED_YEAR.match(match.string, match.end()):
+def _joins(text: str, end: int, before: str, language: str) -> bool:
+    """Whether the mark that ends here is between the parts of one date."""
+    if before[-1] in "MQG" or before == "MN":
+        day = before[-1] == "M" and _JOINED_DAY.match(text, end) is not None
+        return day or _JOINED_YEAR.match(text, end) is not None
+    name = _NAME.match(text, end) if before[-1] in "NY" else None
+    return name is not None and _is_month(name[0], language)
+
+
+def _mark(match: re.Match[str], before: str, language: str) -> list[Token]:
+    """Returns the token of a mark; none for that of "jul-2023", "Aug/10", "28-Nov"."""
+    found, text, (start, end) = match[0], match.string, match.span()
+    if found in "-/" and before and text[start - 1].isalnum() and _joins(text, end, before, language):
         return []
-    if found == "/" and before in ("M", "W") and match.string[match.end() : match.end() + 3].isalpha():
-        return [Token("&", 1, match.start(), match.end(), found)]  # "Nov/Dec"
+    if found == "/" and before[-1:] == "D" and text[end : end + 1].isdigit():
+        return [Token("u", 1, start, end, found)]  # "2023-05-01/2023-05-07"
+    if found == "/" and before[-1:] in ("M", "W") and text[end : end + 3].isalpha():
+        return [Token("&", 1, start, end, found)]  # "Nov/Dec"
     return [Token("." if found in '.?!;:¿¡"”)' else _MARKS.get(found, "#"), 0, match.start(), match.end(), found)]
 
 
 def figure(match: re.Match[str], before: str, language: str) -> list[Token]:
     """Returns the tokens of a figure or a mark after two tokens with the codes ``before``."""
     if match.lastgroup == "mark":
-        return _mark(match, before[-1:])
+        return _mark(match, before, language)
     found, start, end = match[0], match.start(), match.end()
     kind = _KINDS.get(match.lastgroup or "", match.lastgroup)
     if kind == "date" and _is_version(match, before[-1:], language):
         return [Token("#", 0, start, end, found)]
+    if kind == "date" and language == "de" and before in ("Ou", "uh") and found.count(".") == 2:
+        day, month, year = found.split(".")  # "16. bis 21.02.2018"
+        return [
+            Token("O", int(day), start, end, found),
+            Token("M", int(month), start, end, found),
+            Token("Y", int(year) if len(year) == 4 else 2000 + int(year), start, end, found),
+        ]
     if kind in ("date", "years", "clock"):
         code = "D" if kind == "date" else "J" if kind == "years" else "C"
         return [Token(code, _clock(found.lower()) if code == "C" else found, start, end, found)]
@@ -177,10 +238,10 @@ def figure(match: re.Match[str], before: str, language: str) -> list[Token]:
     if kind in ("short", "fiscal", "quarter"):
         return _short(match, before)
     if kind == "ordinal":
-        if language != "fr" and found.endswith("e"):
+        if (language != "fr" and found.endswith("e")) and not (language == "de" and found.endswith("te")):
             return [Token("#", 0, start, end, found)]
         return [Token("O", int(re.sub(r"\D", "", found)), start, end, found)]
     if kind == "number":
         figure = int(found)
         return [Token("Y" if len(found) == 4 and 1000 <= figure < 3000 else "N", figure, start, end, found)]
-    return _short_unit(match, before)
+    return _short_unit(match, before, language)

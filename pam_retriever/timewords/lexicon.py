@@ -84,7 +84,10 @@ DEPENDING: dict[str, tuple[str, bool, Entry | None]] = {
     "mo": ("NtLXTV", False, None),  # "2 mo ago", unlike "Mo Farah"
     "du": ("vPNOUSHQ", True, (("o", 1),)),  # "à la fin du mois dernier", unlike "du 3 au 10 mai"
     **dict.fromkeys(("passé", "passée"), ("UWSMH", False, None)),  # "s'est-il passé"
-    **dict.fromkeys(("pasado", "pasada"), ("UWSMHt", False, None)),  # "ha pasado", unlike "el pasado lunes"
+    **dict.fromkeys(
+        ("pasado", "pasada", "pasados", "pasadas"), ("UWSMHt", False, None)
+    ),  # "ha pasado", unlike "el pasado lunes"
+    "back": ("Ud", False, None),  # "a week back", unlike "I'll be back Friday"
 }
 
 
@@ -106,7 +109,9 @@ def words(language: str) -> tuple[dict[str, Entry], dict[str, list[tuple[tuple[s
                 phrases.setdefault(parts[0], []).append((parts, entry))
     if language == "en":
         _add_spoken_years(phrases)
+    _add_numbers(single, phrases, language)
     _add_forms(single, language)
+    _add_plain(single, phrases, language)
     _add_misspelt(single)
     for found in phrases.values():
         found.sort(key=lambda phrase: -len(phrase[0]))
@@ -132,6 +137,65 @@ def _add_spoken_years(phrases: dict[str, list[tuple[tuple[str, ...], Entry]]]) -
                 phrases.setdefault(front, []).extend(
                     [((front, first, last), entry), ((front, f"{first}-{last}"), entry)]
                 )
+
+
+_TENS = {  # with the words that join them to one, and to other numbers
+    "en": {"twenty": 20, "thirty": 30},
+    "de": {"zwanzig": 20, "dreißig": 30},
+    "fr": {"vingt": 20, "trente": 30},
+    "es": {"treinta": 30},
+}
+
+
+def _add_numbers(
+    single: dict[str, Entry], phrases: dict[str, list[tuple[tuple[str, ...], Entry]]], language: str
+) -> None:
+    """Adds the numbers above twenty: "twenty one", "thirty-first", "vingt et un", "treinta y uno", "einundzwanzig"."""
+    ones = [(name, *entry[0]) for name, entry in single.items() if len(entry) == 1 and entry[0][0] in "NO"]
+    for ten, first in _TENS.get(language, {}).items():
+        for name, code, value in ones:
+            if not isinstance(value, int) or not 1 <= value <= 9:
+                continue
+            entry: Entry = ((code, first + value),)
+            if language == "de":
+                single[f"{name.removesuffix('s') if value == 1 else name}und{ten}"] = entry
+                continue
+            link = ("y",) if language == "es" else ("et",) if language == "fr" and value == 1 else ()
+            phrases.setdefault(ten, []).append(((ten, *link, name), entry))
+            single.setdefault("-".join((ten, *link, name)), entry)
+    if language == "de":
+        _add_german_ordinals(single)
+
+
+def _add_german_ordinals(single: dict[str, Entry]) -> None:
+    """Adds "elfte" and "einundzwanzigsten"."""
+    for name, entry in list(single.items()):
+        (code, value), *rest = entry
+        if code == "N" and not rest and isinstance(value, int) and 11 <= value <= 31:
+            stem = name + ("t" if value < 20 else "st")
+            single.update({stem + ending: (("O", value),) for ending in ("e", "en", "er")})
+
+
+_ACCENTS = str.maketrans("áéíóúâêîôûàèëïñç", "aeiouaeiouaeeinc")
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
+_OTHERS = listed("passe a ou des")  # words that an accent tells from a word of time
+
+
+def _add_plain(
+    single: dict[str, Entry], phrases: dict[str, list[tuple[tuple[str, ...], Entry]]], language: str
+) -> None:
+    """Adds words as a keyboard without accents or hyphens writes them: "proximo", "naechste", "avant hier"."""
+    letters = _UMLAUTS if language == "de" else _ACCENTS
+    for word, entry in list(single.items()):
+        for form in {word, word.translate(letters)} - _OTHERS:
+            single.setdefault(form, entry)
+            if "-" in form:
+                parts = tuple(form.split("-"))
+                phrases.setdefault(parts[0], []).append((parts, entry))
+    for parts, entry in [phrase for found in phrases.values() for phrase in found]:
+        plain = tuple(part.translate(letters) for part in parts)
+        if plain != parts:
+            phrases.setdefault(plain[0], []).append((plain, entry))
 
 
 def _add_forms(single: dict[str, Entry], language: str) -> None:

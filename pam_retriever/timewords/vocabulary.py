@@ -30,7 +30,7 @@ N5 Uyear: half_a_decade|Uweek: calendar_week cw|Uyear: fiscal fiscal_year
 i1 Hthe_holidays: over_the_holidays during_the_holidays
 a1 Hthe_holidays: after_the_holidays|B1 Hthe_holidays: before_the_holidays|Hholy_week: holy_week
 N1: one|N2: two|N3: three|N4: four|N5: five|N6: six|N7: seven|N8: eight|N9: nine|N10: ten|N11: eleven|N12: twelve
-N13: thirteen|N14: fourteen|N15: fifteen|N20: twenty|N30: thirty
+N13: thirteen|N14: fourteen|N15: fifteen|N16: sixteen|N17: seventeen|N18: eighteen|N19: nineteen|N20: twenty|N30: thirty
 O1: first|O2: second latter|O3: third|O4: fourth|O5: fifth|O-1: final|O6: sixth|O7: seventh|O8: eighth|O9: ninth
 O10: tenth|O11: eleventh|O12: twelfth|O13: thirteenth|O14: fourteenth|O15: fifteenth|O16: sixteenth|O17: seventeenth
 O18: eighteenth|O19: nineteenth|O20: twentieth|O21: twenty-first|O22: twenty-second|O23: twenty-third|O24: twenty-fourth
@@ -41,7 +41,7 @@ Hchristmas: christmas christmas_day|Hchristmas_eve: christmas_eve|Hnew_year: new
 Hnew_year's_eve: new_year's_eve nye|Hhalloween: halloween|Hboxing_day: boxing_day|Hblack_friday: black_friday
 Hcyber_monday: cyber_monday
 Hst_patrick's_day: st_patrick's_day st_._patrick's_day st_paddy's_day|Hpentecost: pentecost whit_sunday
-Hvalentine: valentine's_day valentine's vday v-day|Hjuly_4: fourth_of_july 4th_of_july independence_day
+Hvalentine: valentine's_day valentine's valentine_day vday v-day|Hjuly_4: fourth_of_july 4th_of_july independence_day
 Hthanksgiving: thanksgiving thanksgiving_day|Hlabor_day: labor_day labour_day|Hmemorial_day: memorial_day
 Heaster: easter easter_sunday|Heaster_monday: easter_monday|Hgood_friday: good_friday|Hash_wednesday: ash_wednesday
 Hmaundy_thursday: maundy_thursday|Hpalm_sunday: palm_sunday|Hshrove_tuesday: shrove_tuesday pancake_day mardi_gras
@@ -61,7 +61,7 @@ Pmorning: morning|L1 Pnight: overnight|B1: pre_-|a1: post_-|Pafternoon: afternoo
 Pnight: night nite|R0 Pnight: tonight tonite
 R-2 Pnight: the_night_before_last|w1 Uday A1: the_other_day the_other_night the_other_evening|n1 Uweekend: all_weekend
 Pdawn: early_hours small_hours
-K2000: noughties|vend Uyear: year-end|vend Umonth: month-end|vend: close_of|w1 Uweekend A1: the_other_weekend
+K2000: noughties|vend T1 Uyear: eoy|vend T1 Umonth: eom|vend Uyear: year-end|vend Umonth: month-end|vend: close_of|w1 Uweekend A1: the_other_weekend
 Hthe_holidays: christmas_period christmas_season festive_season festive_period
 V1 w1 Uday: recent_days|V1 w1 Uweek: recent_weeks|V1 w1 Umonth: recent_months|V1 w1 Uyear: recent_years
 w1 Uweek A1: the_other_week|eearlier T1 Uyear: year_to_date ytd
@@ -70,7 +70,7 @@ eearlier T1 Umonth: month_to_date mtd|c3: this_time same_time|c0: this_day this_
 L1: last previous prior|V1: past|t1 V1: these_past these_last
 X1: next coming upcoming following|T1: this current|L2: before_last
 X2: after_next
-A1: ago back earlier_than_now or_so_ago|F1: from_now from_today hence|w1: few several|w2: couple coupla
+A1: ago back earlier_than_now or_so_ago|F1: from_now hence|w1: few several|w2: couple coupla
 vearly: early|vmid: mid middle_of middle|vlate: late
 vbegin: beginning_of start_of beginning start|vend: end_of end
 eearlier: earlier older sooner|elater: later newer
@@ -85,7 +85,7 @@ q1: by up_to up_to_and_including no_later_than up_until
 j1: onward onwards|y1: to_date|E1: every each|x: starting commencing ending ended
 """
 _GERMAN = """
-M1: januar jan jänner|M2: februar feb|M3: märz mär|M4: april apr|M5: mai|M6: juni|M7: juli|M8: august aug
+M1: januar jan jänner|M2: februar feb|M3: märz mär mrz|M4: april apr|M5: mai|M6: juni|M7: juli|M8: august aug
 M9: september sept sep|M10: oktober okt|M11: november nov|M12: dezember dez
 W0: montag|W1: dienstag|W2: mittwoch|W3: donnerstag|W4: freitag|W5: samstag sonnabend|W6: sonntag
 n1 W0: am_mo|n1 W1: am_di|n1 W2: am_mi|n1 W3: am_do|n1 W4: am_fr|n1 W5: am_sa|n1 W6: am_so
@@ -108,7 +108,7 @@ T1 Uyear: heuer
 C12h: mittag mittags|C0h: mitternacht|w1 Uday A1: neulich
 Uquarter: quartal quartals|Uweekend: wochenende|Udecade: jahrzehnt|Ucentury: jahrhundert
 N1: eins|N2: zwei|N3: drei|N4: vier|N5: fünf|N6: sechs|N7: sieben|N8: acht|N9: neun|N10: zehn|N11: elf|N12: zwölf
-N14: vierzehn|N15: fünfzehn|N20: zwanzig|N30: dreißig
+N13: dreizehn|N14: vierzehn|N15: fünfzehn|N16: sechzehn|N17: siebzehn|N18: achtzehn|N19: neunzehn|N20: zwanzig|N30: dreißig
 O1: erste ersten erster|O2: zweite zweiten|O3: dritte dritten|O4: vierte vierten|O5: fünfte fünften
 O6: sechste sechsten|O7: siebte siebten|O8: achte achten|O9: neunte neunten|O10: zehnte zehnten
 S0: frühling frühjahr|S1: sommer sommermonate sommermonaten sommerferien
@@ -135,7 +135,7 @@ a1: nach|aage: neuer_als jünger_als|q1: bis_einschließlich|g1: um gegen
 E1: jeden jede jedes jeder
 """
 _FRENCH = """
-M1: janvier janv|M2: février févr|M3: mars|M4: avril|M5: mai|M6: juin|M7: juillet|M8: août aout|M9: septembre sept
+M1: janvier janv jan|M2: février févr fév|M3: mars|M4: avril|M5: mai|M6: juin|M7: juillet|M8: août aout|M9: septembre sept
 M10: octobre oct|M11: novembre nov|M12: décembre déc
 W0: lundi|W1: mardi|W2: mercredi|W3: jeudi|W4: vendredi|W5: samedi|W6: dimanche
 Uminute: minute minutes|Uhour: heure heures|Uday: jour jours|Uweek: semaine semaines semaine-ci|Umonth: mois mois-ci
@@ -147,7 +147,7 @@ A1: il_y_a_un_peu_plus_d' il_y_a_un_peu_plus_de il_y_a_moins_d' il_y_a_moins_de
 K1990: années_quatre-vingt-dix|K1980: années_quatre-vingts années_quatre-vingt|K1970: années_soixante-dix
 K1960: années_soixante
 N1: un une|N2: deux|N3: trois|N4: quatre|N5: cinq|N6: six|N7: sept|N8: huit|N9: neuf
-N10: dix dizaine|N11: onze|N12: douze douzaine|N15: quinze|N20: vingt vingtaine|N30: trente|N8: huitaine
+N10: dix dizaine|N11: onze|N12: douze douzaine|N13: treize|N14: quatorze|N15: quinze|N16: seize|N17: dix-sept|N18: dix-huit|N19: dix-neuf|N20: vingt vingtaine|N30: trente|N8: huitaine
 O1: premier première premiers premières 1er|O2: deuxième second|O3: troisième|O4: quatrième
 S0: printemps|S1: été|S2: automne|S3: hiver
 Hchristmas: noël|Hchristmas_eve: réveillon_de_noël|Hnew_year: nouvel_an jour_de_l'_an|Heaster: pâques
@@ -173,7 +173,7 @@ a1: après postérieurs_à postérieures_à|g1: vers|E1: tous chaque toutes
 """
 _SPANISH = """
 M1: enero ene|M2: febrero feb|M3: marzo|M4: abril abr|M5: mayo|M6: junio|M7: julio|M8: agosto
-M9: septiembre setiembre sept|M10: octubre oct|M11: noviembre nov|M12: diciembre dic
+M9: septiembre setiembre sept set|M10: octubre oct|M11: noviembre nov|M12: diciembre dic
 W0: lunes|W1: martes|W2: miércoles|W3: jueves|W4: viernes|W5: sábado|W6: domingo
 Uminute: minuto minutos|Uhour: hora horas|Uday: día días|Uweek: semana semanas|Umonth: mes meses|Uyear: año años
 Uquarter: trimestre|Uhalf: semestre mitad medio media quincena|Uweekend: fin_de_semana finde
@@ -188,7 +188,7 @@ w1 Uday A1: el_otro_día la_otra_noche la_otra_tarde|Uday B1: víspera_de
 c3: por_estas_fechas estas_fechas esta_época misma_época mismas_fechas estas_alturas
 k: ahora|w2: par|j1: en_adelante|eearlier: anteriores antes|elater: posteriores después más_tarde
 N1: un una uno|N2: dos|N3: tres|N4: cuatro|N5: cinco|N6: seis|N7: siete|N8: ocho|N9: nueve|N10: diez
-N11: once|N12: doce|N15: quince|N20: veinte|N30: treinta
+N11: once|N12: doce|N13: trece|N14: catorce|N15: quince|N16: dieciséis|N17: diecisiete|N18: dieciocho|N19: diecinueve|N20: veinte|N21: veintiuno|N22: veintidós|N23: veintitrés|N24: veinticuatro|N25: veinticinco|N26: veintiséis|N27: veintisiete|N28: veintiocho|N29: veintinueve|N30: treinta
 O1: primer primera primero primeros primeras|O2: segundo segunda|O3: tercer tercera|O4: cuarto cuarta
 S0: primavera|S1: verano|S2: otoño|S3: invierno
 Hchristmas: navidad|Hchristmas_eve: nochebuena|Hnew_year's_eve: nochevieja|Hnew_year: año_nuevo|Heaster: pascua
@@ -203,8 +203,8 @@ Hhalloween: halloween|Hash_wednesday: miércoles_de_ceniza|Hpalm_sunday: domingo
 R-1: ayer|R0: hoy|R1: mañana|R-2: anteayer antier antes_de_ayer|R2: pasado_mañana
 Pafternoon: tarde por_la_tarde|Pdawn: madrugada de_madrugada|Pnight: noche por_la_noche|Pmorning: por_la_mañana
 R-1 Pnight: anoche|R-2 Pnight: anteanoche antenoche
-L1: pasado pasada último última últimos últimas anterior
-X1: próximo próxima próximos próximas que_viene|L2: antepasado antepasada penúltimo penúltima|T1: este esta
+L1: pasado pasada pasados pasadas último última últimos últimas anterior
+X1: próximo próxima próximos próximas siguiente siguientes que_viene|L2: antepasado antepasada penúltimo penúltima|T1: este esta
 w1: unos unas algunos algunas|A1: hace|F1: dentro_de|vmid: a_mediados_de mediados_de a_mediados_del
 vbegin: a_principios_de principios_de a_comienzos_de a_principios_del a_comienzos_del
 vend: a_finales_de finales_de a_fines_de a_finales_del a_fines_del
