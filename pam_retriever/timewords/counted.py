@@ -145,6 +145,27 @@ def ago(match: Match) -> Atom | None:
     return _distant(match, -1)
 
 
+def within(match: Match) -> Atom | None:
+    """Reads "within two weeks", if the text looks ahead: from now on, unlike "in two weeks"."""
+    unit, now = match.word("U"), match.context.now
+    if match.token("i").text.lower() != "within" or match.context.ahead not in ("future", "present") or unit == "half":
+        return None
+    few = match.has("w") and match.number("w") == 1
+    count = match.number("N") if match.has("N") else 5 if few else 2 if match.has("w") else 1
+    return match.fixed((midnight(now), midnight(moved(now, unit, count)) + DAY), "range")
+
+
+def weekday_in_weeks(match: Match) -> Atom | None:
+    """Reads "Sunday in two weeks", "Friday two weeks ago": a day of that week."""
+    before = match.has("A") or match.has("B")
+    if match.word("U") != "week" or (match.has("B") and match.context.language != "de"):
+        return None
+    count = match.number("N") if match.has("N") else 1
+    week = unit_at("week", moved(midnight(match.context.now), "week", -count if before else count))[0]
+    day = week + match.number("W") * DAY
+    return match.fixed((day, day + DAY), "day")
+
+
 def ahead(match: Match) -> Atom | None:
     """Reads "in three days" if the text looks ahead, and "three days from now"."""
     if not match.has("F") and match.context.ahead not in ("future", "present"):
@@ -217,6 +238,8 @@ def units_from_day(match: Match) -> Atom | None:
     sign, count = -1 if match.has("A") or match.has("B") else 1, match.number("N") if match.has("N") else 1
     if unit not in ("day", "week", "month", "year") or (match.has("W") and unit != "week"):
         return None
+    if match.has("f") and match.has("R") and match.number("R") == 0:
+        return _distant(match, 1)  # "a week from today" is a week from now
     if match.has("R"):
         day = moved(today + match.number("R") * DAY, unit, sign * count)
     elif match.has("n"):
@@ -303,7 +326,7 @@ def weekday(match: Match) -> Atom | None:
     if match.has("U"):
         if match.word("U") != "week":
             return None
-        count = 1 if match.has("X") else 0 if match.has("T") else -match.number("L")
+        count = match.number("X") if match.has("X") else 0 if match.has("T") else -match.number("L")
         week = unit_at("week", today)[0] + 7 * DAY * count
         start = week + number * DAY
     elif match.has("X"):

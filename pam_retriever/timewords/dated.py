@@ -77,7 +77,11 @@ def month_of_short_year(match: Match) -> Atom | None:
 
 def counted_month(match: Match) -> Atom | None:
     """Reads "last May", "next January", "this March"."""
-    if match.token("M").weak and not match.has("L"):
+    named, front = match.token("M"), match.tokens[match.first - 1].code if match.first else ""
+    if match.tokens[match.last].code == "X" and match.number("X") == 1 and match.context.language == "en":
+        return None  # "Is April coming?"
+    coming = match.has("X") and front != "t"  # unlike "the next march"
+    if named.weak and not (match.has("L") or coming or (match.has("T") and named.text not in ("may", "march", "mar"))):
         return None
     return counted(match, lambda y: unit_at("month", datetime(y, match.number("M"), 1)), "month")
 

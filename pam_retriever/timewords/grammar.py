@@ -15,11 +15,14 @@ from pam_retriever.timewords.lexicon import Token
 from pam_retriever.timewords.match import HOURS, Atom, Context, Match
 
 _HOURS = rf"(?:(?:b[gh]?t?[NC]&|fh?t?[NC]u|[CN]u)t?C|(?:{HOURS.pattern})(?![xUM]))"
-_AT = rf"(?:{_HOURS}|[aBq]?[hgu]?[hgu]?t?C(?!n?t?(?:M[NO]|[NO]o?M|D|R))(?:[ofi]?t?P)?|[hi]t?P|[hg]t?N(?=[.,]|$))"
+_PART = "(?:v?[io]?t?v?P)"  # "morning", "early in the morning", "in the early hours"
+_AT = rf"(?:{_HOURS}|[aBqf]?[hgu]?[hgu]?t?C(?!n?t?(?:M[NO]|[NO]o?M|D|R))(?:[ofi]?t?P)?|[hi]t?P|v{_PART}|[hg]t?N(?=[.,]|$))"
 _CLOCK = rf"(?:(?:{_HOURS}|[aBq]?[hg]?C|[hg]N(?=n?R|nW)|PoC),?[no]?t?)"
 _REPEATED = re.compile("E[UWMSHP]")  # "each day" last week
 _YEAR = "(?:,?[oi]?t?U?Y|o?t?[LXT]U|o?t?U[LX]|,?[Nt]UA|,?A[Nt]U|,?BNU)"
 _WEEKDAY = "n?t?[TX]{0,2}W"  # beside its date: "this Friday, 7 June"
+_ITS_WEEKDAY = r"(?:[,#]?W(?=[.,&]|$))?"  # behind its date: "Jul 18, Fri"
+_THAT_MONTH = "[oi]?t?(?:[LXT]U|U[LX])"  # "this month", "of last month"
 _TO = "[&u,]"  # between the two counts of "two or three weeks ago"
 _OF_WEEK, _LEADING_WEEK = "(?:[LXT]U|U[LX])", "[LXT]U"
 _LEAD = "(?:[LXT]U|t?U[LX])[inhr,]?t?"  # "last year at" Christmas
@@ -29,28 +32,33 @@ _LEAD = "(?:[LXT]U|t?U[LX])[inhr,]?t?"  # "last year at" Christmas
 RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] = tuple(
     (re.compile(pattern), code, rule)
     for pattern, code, rule in (
-        (rf"(?:C,?n?t?|Pot?)?(?:{_WEEKDAY},?)?D(?:#W\.)?(?:,?{_AT})?", "D", dated.figures),
+        (rf"(?:C,?n?t?|Pot?)?(?:{_WEEKDAY},?)?D(?:[,#]W\.|{_ITS_WEEKDAY})(?:,?{_AT})?", "D", dated.figures),
         (
-            rf"(?:C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?[NO]o?M{_YEAR}?(?:,?{_AT})?",
+            rf"(?:C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?[NO]o?M,?{_YEAR}?{_ITS_WEEKDAY}(?:,?{_AT})?",
             "M",
             dated.day_and_month,
         ),
         (
-            rf"(?:C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?M#?t?[NO](?:[,#]?[oi]?Y|o?[LXT]U)?(?:,?{_AT})?",
+            rf"(?:C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?M[#,]?t?[NO](?:[,#]?[oi]?Y|o?[LXT]U)?{_ITS_WEEKDAY}(?:,?{_AT})?",
             "M",
             dated.day_and_month,
         ),
         (rf"Y?,?M,?[NO]PC?|Y,?M,?[NO](?:,?{_AT})?", "M", dated.day_and_month),
         (r"[NO](?=(?:[&,]t?[NO])*&t?[NO]o?M)|(?:(?<=M[NO]&)|(?<=M[NO]&t))[NO]", "", ordinal.day_of_list),
-        (r"[NO]ut?[NO]o?M(?:,?o?Y|o?[LXT]U)?|[NO]o?ut?[NO]o?M", "M", dated.days_and_month),
+        (r"[NO]uh?t?[NO]o?M(?:,?o?Y|o?[LXT]U)?|[NO]o?uh?t?[NO]o?M", "M", dated.days_and_month),
         (
-            r"(?:[fo]t?[NO][uh]|bt?[NO]&)t?[NO]o?M(?:,?o?Y|o?[LXT]U)?|YMOuO|(?:M[NO]u|bM[NO]&)t?[NO](?:,?Y|o?[LXT]U)?",
+            rf"(?:[fos]t?)?[NO]uh?t?[NO]{_THAT_MONTH}|bt?[NO][&u]t?[NO]{_THAT_MONTH}|[LXT]U[NO]uO",
+            "U",
+            ordinal.days_of_that_month,
+        ),
+        (
+            r"(?:[fos]t?[NO][uh]|bt?[NO][&u])t?[NO]o?M(?:,?o?Y|o?[LXT]U)?|YMOuO|(?:M[NO]u|bM[NO]&)t?[NO](?:,?Y|o?[LXT]U)?",
             "M",
             dated.days_and_month,
         ),
         (r"MoN", "M", dated.month_of_short_year),
         (rf"{_LEAD}M|M#Y|M{_YEAR}?|YM", "M", dated.month),
-        (r"T?[LXTV]M|MLo?(?!U)", "M", dated.counted_month),
+        (r"T?[LXTV]M|MLo?(?!U)|MX", "M", dated.counted_month),
         (r"t?U?Y|t?UoY", "Y", dated.year),
         (r"t?U?J", "J", dated.two_years),
         (r"t?U?YuN(?!M)", "Y", dated.two_years),
@@ -68,6 +76,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (r"t?k(?=[u&q])|(?<=bk&)t?k", "k", counted.now),
         (r"(?:[hnir]?t?)?U", "U", counted.plain_weekend),
         (r"[Nt]UA(?:nW|[WR])|[Nt]Uf[WR]|R[BA][Nt]U", "U", counted.units_from_day),
+        (r"n?t?W(?:[iF][Nt]U|[Nt]UF|B[Nt]U|[Nt]UA)", "W", counted.weekday_in_weeks),
         (r"[Nw]o?dA|ANd", "d", counted.days_ago),
         (r"c,?(?:[LX]U|t?U[LX]|[Nt]UA|iY)|(?:[LX]U|t?U[LX])[hgiuo]?t?c", "c", counted.this_day_then),
         (r"tU&tUA|N&tUUA|A[Nt]U&U|NUUA", "U", counted.half_more_ago),
@@ -82,17 +91,18 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         ),
         (r"tU&NA", "A", counted.between_ago),
         (r"n?WU", "W", ordinal.weekday_week),
+        (r"i(?:[Nt]|t?wo?)U", "U", counted.within),
         (r"[Nt]UF|iF?(?:[Nt]|t?wo?)U|F[Ntw]U|wUF", "U", counted.ahead),
-        (rf"{_CLOCK}?R(?:i?t?P)?(?:,?{_AT})?|Pn?R", "R", counted.day_from_today),
-        (rf"(?:{_CLOCK}|[hgaBq]N)?t?[LT]P(?:,?{_AT})?|t?P[LX]", "P", counted.part_of_day),
+        (rf"{_CLOCK}?R{_PART}?(?:,?{_AT})?|Pn?R", "R", counted.day_from_today),
+        (rf"(?:{_CLOCK}|[hgaBq]N)?(?:v?t?[LT]P)(?:,?{_AT})?|t?P[LX]", "P", counted.part_of_day),
         (r"(?:bt?[NC]&|ft?[NC]u|[CN]u)t?C|[aBghuP]?t?C", "C", counted.time_of_today),
         (
-            rf"[LXT]UW(?:i?t?P)?C?|n?t?Wo?t?(?:[LXT]U|U[LX])|n?t?W[LX](?:P|,?{_AT})?|{_CLOCK}[LXTV]?W|Pon?t?W|n?t?T?[LXTV]?W(?:i?t?P)?(?:,?{_AT})?",
+            rf"[LXT]Un?W{_PART}?C?|n?t?W,?[oi]?t?(?:[LXT]U|U[LX])|n?t?W[LX](?:P|,?{_AT})?|{_CLOCK}[LXTV]?W|Pon?t?W|n?t?T?[LXTV]?W{_PART}?(?:,?{_AT})?",
             "W",
             counted.weekday,
         ),
         (rf"n?t?W(?=(?:[,&]n?t?W)*&n?t?Wo?t?{_OF_WEEK})|(?<={_LEADING_WEEK}W&)W", "W", ordinal.weekday_of_list),
-        (r"t?W,?t?[NO](?=[.,&]|$)", "W", ordinal.weekday_and_day),
+        (r"t?W,?t?[NO](?=[.,&u]|$)|t?WtO(?=[fhx])", "W", ordinal.weekday_and_day),
         (r"t?So?(?:J|Yu[YN])", "S", dated.season),
         (rf"t?T?[LXTV]t?SU?|{_LEAD}S|t?S[LX](?!U)|t?SU?{_YEAR}?|YS|t?Uo?SU?{_YEAR}?", "S", dated.season),
         (rf"t?Q{_YEAR}?|U?Yu?Q|{_LEAD}Q", "Q", dated.quarter),
@@ -117,7 +127,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (rf"Y?M{_YEAR}?o?ON?[UW]", "M", ordinal.nth_in_month),
         (r"et?TU|ei?tU|eR", "e", counted.earlier_or_later),
         (r"n?t?[NO]o(?:t?[LXT]U|t?U[LX]|t?U)|[LXT]UO", "U", ordinal.day_of_that_month),
-        (r"Pot?O|(?:n(?:W,?)?|(?<=[saqBur])|(?<=Uo))tO|[fb]t?O[u&]h?t?O", "O", ordinal.day_of_month),
+        (r"Pot?O|(?:n(?:W,?)?|(?<=[saqBur])|(?<=Uo))tO|nO(?=[.,&]|$)|[fb]t?O[u&]h?t?O", "O", ordinal.day_of_month),
         (r"t?O", "O", ordinal.day_of_month),
         (r"(?:t|tU|(?<=f)|(?<=Uo))NP?(?=[.,&]|$)|[fo]t?N[uh]t?N(?=[.,&]|$)", "N", ordinal.day_without_ordinal),
     )

@@ -123,6 +123,8 @@ class Joiner:
             end = self.resolve(right, start[0], True)
         elif start[0] >= end[1] and codes.endswith("LW"):  # "last Monday to Thursday", asked on a Wednesday
             start = start[0] - 7 * DAY, start[1]
+        elif start[0] >= end[1] and left.fixed and not right.fixed:  # "next Tuesday to Friday"
+            end = self.resolve(right, start[0], True)
         return (start[0], end[1]) if end is not None and start[0] < end[1] else None
 
     def list_item(self, left: Atom, right: Atom) -> Span | None:

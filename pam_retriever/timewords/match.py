@@ -166,8 +166,8 @@ def timed(match: Match, span: Span | None, kind: str) -> tuple[Span | None, str]
         side = codes[: at - match.first].rstrip("thg")[-1:]
         if side == "B" and start == span[0] and any(match.has(code) for code in "WRMD"):
             start = span[1]  # "just before midnight on Saturday"
-        if side and side in "aBq":
-            return ((start, span[1]) if side == "a" else (span[0], start)), "hour"
+        if side and side in "aBqf":
+            return ((start, span[1]) if side in "af" else (span[0], start)), "hour"
         return (start, start + (timedelta(minutes=1) if unit == "minute" else timedelta(hours=1))), unit
     if match.has("P"):
         return part_of(span[0], match.word("P")), "part of day"
@@ -233,6 +233,8 @@ def counted(match: Match, of: Callable[[int], Span | None], kind: str) -> Atom |
         found = occurrence(of, now, True)
         if found is not None and found[0] <= now:
             found = occurrence(of, found[1], True)
+        for _ in range(match.number("X") - 1):  # "the March after next"
+            found = found and occurrence(of, found[1], True)
         return match.fixed(found, kind)
     before, this = of(now.year - 1), of(now.year)
     if (

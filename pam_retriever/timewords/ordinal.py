@@ -21,8 +21,8 @@ def numbered_week(match: Match) -> Atom | None:
     certain = False
     german = named in ("kw", "kalenderwoche", "cw")
     chinese = match.context.language == "zh"  # "第42周"
-    if match.has("O") and not german and not chinese:
-        return None  # "the third week"
+    if match.has("O") and alone and not german and not chinese:
+        return None  # "the third week", unlike "the third week of 2027"
     if alone and not german:
         of_course = following is not None and following.code in "oi"
         before = match.tokens[match.first - 1] if match.first else None
@@ -186,6 +186,15 @@ def day_of_that_month(match: Match) -> Atom | None:
     return match.fixed(_begun(match, lambda first: day_in(first.year, first.month, number), month), "day")
 
 
+def days_of_that_month(match: Match) -> Atom | None:
+    """Reads "from 4 to 22 this month", "between the 3rd and the 7th of last month", and "上个月3号到5号"."""
+    first, last = (int(token.value) for token in match.tokens[match.first : match.last + 1] if token.code in "NO")
+    month = _month_named(match)
+    start = month and day_in(month.year, month.month, first)
+    end = month and day_in(month.year, month.month, last)
+    return match.fixed((start[0], end[1]), "range") if start and end and start[0] < end[0] else None
+
+
 def nth_in_year(match: Match) -> Atom | None:
     """Reads "the third quarter of 2023", "the first half of last year", "in the second quarter"."""
     units = [at for at in range(match.first, match.last + 1) if match.tokens[at].code == "U"]
@@ -261,6 +270,8 @@ def day_of_month(match: Match) -> Atom | None:
     if plain and not (chinese or listed or governed):
         return None
     in_words = not (token.text[0].isdigit() or chinese)
+    if match.codes() == "nO" and (in_words or match.context.language != "en"):
+        return None  # "on second thought"
     if in_words and (not match.has("n") or match.number("O") > 5):
         return None  # "before the first", "on the ninth" of a hymn
     last = match.number("O", 1) if match.has("f") or match.has("b") else None

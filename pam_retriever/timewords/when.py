@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date, datetime, timedelta, timezone, tzinfo
 
 from pam_retriever.errors import InvalidInput, counted
@@ -10,6 +11,9 @@ from pam_retriever.timewords.reader import local_time, read_question, to_utc
 
 _EXPECTED = 'words ("last week", "July 2023"), a datetime, a date, or a pair (start, end) of them'
 _FRONTS = {"en": ("in ", "on "), "de": ("im ", "am "), "fr": ("en ", "à "), "es": ("en ", "el "), "zh": ("",)}
+
+
+_ARTICLE = re.compile("(?:the|der|die|das|den|le|la|el|los|las) ", re.IGNORECASE)
 
 
 def read_when(value: When, now: datetime | None = None, *, language: str | None = None) -> tuple[datetime, datetime]:
@@ -51,6 +55,9 @@ def _pair(
         end = _utc(last, local_time(now)[1])
     else:
         end = _moment(last, now, language)[1]
+    if start >= end and isinstance(first, str) and isinstance(last, str):
+        found = _bare(f"{first} – {last}", now, language)  # ("May", "June"), asked in May
+        start, end = (found[0].start, found[0].end) if len(found) == 1 else (start, end)
     if start >= end:
         raise InvalidInput(f"when= from {start} to {end}.", "a start before the end", "Exchange them, or widen it.")
     return start, end
@@ -98,9 +105,11 @@ def _words(value: str, now: datetime | None, language: str | None) -> tuple[date
 
 def _bare(value: str, now: datetime | None, language: str | None) -> list[Period]:
     """Reads words alone that would need a preposition in a question ("2022", "July", "Christmas")."""
+    value = value.strip().rstrip(".")
+    bare = _ARTICLE.sub("", value)
     for chosen in (language,) if language else tuple(_FRONTS):
         for front in _FRONTS[chosen]:
             found = read_question(front + value, now, language=chosen)
-            if found and sum(len(period.expression) for period in found) >= len(value.strip()):
+            if found and sum(len(period.expression) for period in found) >= len(bare):
                 return found
     return []
