@@ -29,7 +29,9 @@ def shifted(joiner: Joiner, atom: Atom) -> tuple[int, Span, str] | None:
     side = matched["side"]
     if side == "f" and joiner.context.language in ("de", "fr"):
         side = "o"  # "die Woche vom 12. Juli"
-    if side == "f" or (side == "o" and atom.kind not in _DAYS):
+    if side == "f":
+        return _from_day(joiner, matched, span)
+    if side == "o" and atom.kind not in _DAYS:
         return None
     try:
         if matched["weekday"]:
@@ -42,6 +44,16 @@ def shifted(joiner: Joiner, atom: Atom) -> tuple[int, Span, str] | None:
         return _unit_beside(joiner, matched, span, side)
     except (ValueError, OverflowError):  # outside the years 1 to 9999
         return None
+
+
+def _from_day(joiner: Joiner, matched: re.Match[str], span: Span) -> tuple[int, Span, str] | None:
+    """Reads "for ten days from 18 December"."""
+    first = matched.start()
+    if not joiner.codes[:first].endswith("r") or matched["count"] not in ("N", "t") or not matched["unit"]:
+        return None
+    counted, unit = joiner.tokens[first], str(joiner.tokens[matched.start("unit")].value)
+    count = int(counted.value) if counted.code == "N" else 1
+    return first, (span[0], moved(span[0], unit, count)), "range"
 
 
 def _unit_beside(joiner: Joiner, matched: re.Match[str], span: Span, side: str) -> tuple[int, Span, str] | None:

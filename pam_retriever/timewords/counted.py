@@ -19,7 +19,7 @@ from pam_retriever.timewords.periods import (
     unit_at,
     weekend,
 )
-from pam_retriever.timewords.standing import is_adverb, is_of_noun
+from pam_retriever.timewords.standing import begins_phrase, is_adverb, is_of_noun
 
 
 def relative_unit(match: Match) -> Atom | None:
@@ -34,7 +34,7 @@ def relative_unit(match: Match) -> Atom | None:
     )
     if unit == "minute" and match.first and match.tokens[match.first - 1].code == "h":
         return None  # "at the last minute"
-    if unit in ("minute", "hour") and rolling and (following is None or following.code != "o"):
+    if unit in ("minute", "hour") and rolling and begins_phrase(match):  # unlike "the last minute of", "last minute rush"
         return match.fixed((moved(now, unit, -1), now), "range")  # "in the past hour"
     if unit in ("minute", "hour", "half") or (following is not None and following.code == "B"):
         return None  # "the last weekend before 10 April"
@@ -386,7 +386,7 @@ def _stands_alone(match: Match) -> bool:
     lower = match.token("W").text.islower()
     if previous is not None and previous.text in ("long", "beau", "bon", "petit", "grand"):
         return False  # "un long dimanche"
-    if match.context.language == "fr" and not match.has("t") and lower and (previous is None or previous.code in "xZo"):
+    if match.context.language == "fr" and not match.has("t") and (lower or match.context.ahead == "future") and (previous is None or previous.code in "xZo"):
         return following is None or following.code != "Z"  # "J'ai vu Paul samedi"
     if previous is None:
         said = following is not None and following.text.lower().startswith(_SUBJECTS)

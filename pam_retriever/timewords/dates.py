@@ -21,6 +21,7 @@ _LETTERS = re.compile(r"^(\d\d?)[/-]?([A-Za-z]+)[/-]?(\d+)$")
 _ZONE = re.compile(r" [A-Za-z]{3,4}$")  # an unknown zone is ignored
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?: ?Z|[+-]\d\d:\d\d)?)?")
 _MONTH = re.compile(r"(\d{4})[/-](\d\d?)|(\d\d?)/(\d{4})")
+_NUMERIC = re.compile(r"(\d{1,4})([/.-])(\d{1,2})\2(\d{4}|\d\d?)")
 _CLOCK = re.compile(r"\d{1,2}\s*(?::|h|uhr|[ap]\.?m)", re.IGNORECASE)
 
 
@@ -60,6 +61,8 @@ def figures(text: str, language: str, day_first: bool = False) -> tuple[datetime
         year, number = int(month[1] or month[4]), int(month[2] or month[3])
         return (datetime(year, number, 1), "month") if 1 <= number <= 12 else None
     month_first = language == "en" and "." not in text and not day_first
+    if (numeric := _NUMERIC.fullmatch(text)) is not None:
+        return _numeric(numeric[1], numeric[3], numeric[4], month_first)
     return _figures(text, language, month_first) or (
         _figures(text[: -len(zone[0])], language, month_first) if (zone := _ZONE.search(text)) else None
     )
@@ -71,6 +74,21 @@ def _iso(text: str) -> tuple[datetime, str] | None:
         return datetime.fromisoformat(text.replace("Z", "+00:00").replace(" +", "+")), "minute" if ":" in text else "day"
     except ValueError:  # "2023-02-30"
         return None
+
+
+def _numeric(first: str, second: str, third: str, month_first: bool) -> tuple[datetime, str] | None:
+    """Parses the three figures of a date: the year first, or the other two in one order or the other."""
+    if len(first) == 4:
+        orders = [(first, second, third)]
+    else:
+        year = third if len(third) == 4 else f"{20 if int(third) < 69 else 19}{third.zfill(2)}"
+        orders = [(year, first, second), (year, second, first)]
+    for year, month, day in orders if month_first or len(orders) == 1 else reversed(orders):
+        try:
+            return datetime(int(year), int(month), int(day)), "day"
+        except ValueError:
+            continue
+    return None
 
 
 def _figures(text: str, language: str, month_first: bool) -> tuple[datetime, str] | None:

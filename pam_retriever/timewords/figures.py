@@ -122,6 +122,7 @@ def _day_and_month(match: re.Match[str], before: str, language: str) -> list[Tok
     day, month = (int(part) for part in re.findall(r"\d+", match[0]))
     if not dotted and (not day > 12 >= month if language == "en" else month > 12 >= day):
         day, month = month, day
+    chained = before == "#&"  # "Kapitel 2.1. und 2.2."
     week = before == "Uo" or before[-1:] == "W"  # "the week of 9/2", "Saturday 9/7"
     before = before[-1:]
     governors = "nsBaqfuh&r" if dotted else "nsBaq" if language in ("en", "de") else "tsBaq"
@@ -138,7 +139,7 @@ def _day_and_month(match: re.Match[str], before: str, language: str) -> list[Tok
         sure = sure or _SURE.fullmatch(until[1]) is not None  # "8/5 to 8/16"
     governed = week or (bool(before) and before in governors) or (sure and (ranged or before == "t"))
     known = 1 <= day <= 31 and 1 <= month <= 12 and (dotted == (language == "de") or not dotted)
-    if not governed or not known or match[0] == "9/11":
+    if not governed or not known or chained or match[0] == "9/11":
         return [Token("#", 0, start, end, match[0])]
     return [Token("O", day, start, end, match[0]), Token("M", month, start, end, match[0])]
 

@@ -32,14 +32,14 @@ _LEAD = "(?:[LXT]U|t?U[LX])[inhr,]?t?"  # "last year at" Christmas
 RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] = tuple(
     (re.compile(pattern), code, rule)
     for pattern, code, rule in (
-        (rf"(?:C,?n?t?|Pot?)?(?:{_WEEKDAY},?)?D(?:[,#]W\.|{_ITS_WEEKDAY})(?:,?{_AT})?", "D", dated.figures),
+        (rf"(?:h?C,?n?t?|Pot?)?(?:{_WEEKDAY},?)?D(?:[,#]W\.|{_ITS_WEEKDAY})(?:,?{_AT})?", "D", dated.figures),
         (
-            rf"(?:C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?[NO]o?M,?{_YEAR}?{_ITS_WEEKDAY}(?:,?{_AT})?",
+            rf"(?:h?C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?[NO]o?M,?{_YEAR}?{_ITS_WEEKDAY}(?:,?{_AT})?",
             "M",
             dated.day_and_month,
         ),
         (
-            rf"(?:C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?M[#,]?t?[NO](?:[,#]?[oi]?Y|o?[LXT]U)?{_ITS_WEEKDAY}(?:,?{_AT})?",
+            rf"(?:h?C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?M[#,]?t?[NO](?:[,#]?[oi]?Y|o?[LXT]U)?{_ITS_WEEKDAY}(?:,?{_AT})?",
             "M",
             dated.day_and_month,
         ),

@@ -106,8 +106,8 @@ class Joiner:
             governors = "fbiso," if self.context.language in ("fr", "es") else "fbis,"  # "de 2018 a 2020"
             if not dash and front[-1:] not in governors and self.link(left) not in ("through", "thru", "until", "till"):
                 return False  # "add 1000 to 2000"
-        if re.fullmatch(r"#?ut?[hni]?t?", link):
-            return True
+        if re.fullmatch(r"#?ut?[hni]?t?", link) or (re.fullmatch("ht?", link) and front.endswith("f")):
+            return True  # "vom 5. August zum 16. August", "du lundi au jeudi"
         return bool(re.fullmatch(r"&[fi]?t?", link)) and front.endswith("b")
 
     def range(self, left: Atom, right: Atom) -> Span | None:

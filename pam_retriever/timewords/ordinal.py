@@ -270,9 +270,10 @@ def day_of_month(match: Match) -> Atom | None:
     if plain and not (chinese or listed or governed):
         return None
     in_words = not (token.text[0].isdigit() or chinese)
-    if match.codes() == "nO" and (in_words or match.context.language != "en"):
+    doubtful = in_words and match.number("O") <= 20
+    if match.codes() == "nO" and (doubtful or match.context.language != "en"):
         return None  # "on second thought"
-    if in_words and (not match.has("n") or match.number("O") > 5):
+    if doubtful and (not match.has("n") or match.number("O") > 5):
         return None  # "before the first", "on the ninth" of a hymn
     last = match.number("O", 1) if match.has("f") or match.has("b") else None
     span = _latest_day(match, match.number("O"), last)
@@ -322,6 +323,8 @@ def weekday_and_day(match: Match) -> Atom | None:
     """Reads "le vendredi 13", "Friday 13": the latest such day of the last two years."""
     number = match.number("O" if match.has("O") else "N")
     now = match.context.now
+    if match.has("O") and not (match.has("t") or match.token("O").text[0].isdigit()):
+        return None  # "Friday first"
     for back in range(24):
         first = months_later(midnight(now).replace(day=1), back if match.context.future else -back)
         span = day_in(first.year, first.month, number)

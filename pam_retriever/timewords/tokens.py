@@ -86,6 +86,7 @@ def _needed() -> _Needed:
                 named = beside
             if named is not None:
                 named.update(part for part in _WORD.findall(word) if len(part) > 1)  # not the "s" of "valentine's"
+    units.add("on")  # "on the first"
     return _Needed(frozenset(alone), frozenset(units), frozenset(beside))
 
 
