@@ -166,8 +166,13 @@ def weekday_in_weeks(match: Match) -> Atom | None:
     return match.fixed((day, day + DAY), "day")
 
 
+_ONE = listed("a an ein eine einen einem einer")
+
+
 def ahead(match: Match) -> Atom | None:
     """Reads "in three days" if the text looks ahead, and "three days from now"."""
+    if match.has("t") and match.token("t").text.lower() not in _ONE:
+        return None  # "en el mes de febrero"
     if not match.has("F") and match.context.ahead not in ("future", "present"):
         return None  # "Can I learn it in two weeks?"
     if match.has("i") and match.token("i").text.lower() in ("over", "during", "throughout"):

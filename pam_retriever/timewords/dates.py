@@ -79,11 +79,11 @@ def _iso(text: str) -> tuple[datetime, str] | None:
 def _numeric(first: str, second: str, third: str, month_first: bool) -> tuple[datetime, str] | None:
     """Parses the three figures of a date: the year first, or the other two in one order or the other."""
     if len(first) == 4:
-        orders = [(first, second, third)]
+        orders = [(first, second, third), (first, third, second)]
     else:
         year = third if len(third) == 4 else f"{20 if int(third) < 69 else 19}{third.zfill(2)}"
         orders = [(year, first, second), (year, second, first)]
-    for year, month, day in orders if month_first or len(orders) == 1 else reversed(orders):
+    for year, month, day in orders if month_first or len(first) == 4 else reversed(orders):
         try:
             return datetime(int(year), int(month), int(day)), "day"
         except ValueError:

@@ -31,6 +31,7 @@ _TELLING_WORD = re.compile(r"(?<!\d)[^\W\d_]+")  # not the "am" of "10am"
 _FIGURE = re.compile(r"[\d\u4e00-\u9fff]")
 _CHINESE_CHARACTER = re.compile(r"[\u4e00-\u9fff]")
 _ELIDED = re.compile(r"\b(?:[jcn]|qu)['’]\w", re.IGNORECASE)  # "j'ai"; "l'" and "d'" are in names, too
+_GERMAN_DAY = re.compile(r"(?<![\d.])[0-3]?\d\.[01]?\d\.(?=\W|$)")  # "5.8. - 16.8.", in a text of no language
 MAX_TEXT = 2**31
 _FIRST_PERSON = ("I", "I'", "I’")  # "in the spring I took": no name
 _WORDS = ("word", "elided")  # groups of the pattern
@@ -115,6 +116,8 @@ def language_of(text: str) -> str:
         for language, letters in LETTERS.items():
             counts[language] += 0.5 * (not letters.isdisjoint(text[:400].lower()))
     best = max(counts.values())
+    if not best and _GERMAN_DAY.search(text) is not None:
+        return "de"
     if counts["en"] == best or not best:
         return "en"
     return max(counts, key=lambda language: counts[language])

@@ -13,6 +13,7 @@ _EXPECTED = 'words ("last week", "July 2023"), a datetime, a date, or a pair (st
 _FRONTS = {"en": ("in ", "on "), "de": ("im ", "am "), "fr": ("en ", "à "), "es": ("en ", "el "), "zh": ("",)}
 
 
+_STOP = re.compile(r"(?<=[^\W\d])\.$")  # of "Fri."
 _ARTICLE = re.compile("(?:the|der|die|das|den|le|la|el|los|las) ", re.IGNORECASE)
 
 
@@ -105,7 +106,7 @@ def _words(value: str, now: datetime | None, language: str | None) -> tuple[date
 
 def _bare(value: str, now: datetime | None, language: str | None) -> list[Period]:
     """Reads words alone that would need a preposition in a question ("2022", "July", "Christmas")."""
-    value = value.strip().rstrip(".")
+    value = _STOP.sub("", value.strip())
     bare = _ARTICLE.sub("", value)
     for chosen in (language,) if language else tuple(_FRONTS):
         for front in _FRONTS[chosen]:
