@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pam_retriever.timewords.lexicon import Token
-from pam_retriever.timewords.match import Atom, Match, part_of, timed
+from pam_retriever.timewords.match import AT, PART, Atom, Match, part_of, timed
 from pam_retriever.timewords.periods import DAY, Span, midnight, moved, unit_at
 
 if TYPE_CHECKING:
@@ -76,18 +76,31 @@ def _unit_beside(joiner: Joiner, matched: re.Match[str], span: Span, side: str) 
     return first, _units_beside(span, unit, side == "B", counted, several), unit
 
 
-_CLOCK_BEFORE = re.compile(r"(?:(?<=t)|(?<![hgaBuqbfsR&t]))Cu?[xZ]{1,4}[nhio]?t?$|(?<![&ufBabqsR])[hg]C,?[nio]?t?$")
+_BEFORE = re.compile(
+    r"(?:(?<=t)|(?<![hgaBuqbfsR&t]))Cu?[xZ]{1,4}[nhio]?t?$|(?<![&ufBabqsR])[hg]C,?[nio]?t?$|n?t?P[on]n?t?$"
+)
+_BEHIND = re.compile(f",?{AT}|{PART}")
 
 
-def at_clock(joiner: Joiner, atom: Atom) -> tuple[int, Span, str] | None:
-    """Reads a day after a thing with a time of day: "the 9:30 meeting last Monday"."""
-    found = _CLOCK_BEFORE.search(joiner.codes, max(0, atom.first - 8), atom.first) if atom.kind == "day" else None
-    day = found and joiner.resolve(atom)
-    if found is None or day is None or day[1] - day[0] != DAY:
+def at_clock(joiner: Joiner, atom: Atom) -> tuple[int, int, Span, str] | None:
+    """Reads a day with a time of day: "the 9:30 meeting last Monday", "the evening of the day after Christmas".
+
+    Returns:
+        The first and the last token, the span and its kind.
+    """
+    day = joiner.resolve(atom) if atom.kind == "day" else None
+    if day is None or day[1] - day[0] != DAY:
         return None
-    at = joiner.codes.index("C", found.start())
-    span, kind = timed(Match(joiner.tokens, at, at, joiner.context), day, "day")
-    return span and (found.start(), span, kind)
+    before = _BEFORE.search(joiner.codes, max(0, atom.first - 8), atom.first)
+    behind = _BEHIND.match(joiner.codes, atom.last + 1)
+    first = atom.first if before is None else before.start()
+    last = atom.last if behind is None else behind.end() - 1
+    clock = [token for token in joiner.tokens[first : atom.first] if token.code in "CP"]
+    clock += joiner.tokens[atom.last + 1 : last + 1]
+    if not clock:
+        return None
+    span, kind = timed(Match(clock, 0, len(clock) - 1, joiner.context), day, "day")
+    return None if span is None or kind == "day" else (first, last, span, kind)
 
 
 def _weekday_beside(span: Span, number: int, side: str) -> Span:

@@ -70,7 +70,7 @@ def plain_weekend(match: Match) -> Atom | None:
         return None
     if match.token("U").text.lower() == "weekends":
         return None  # "on weekends"
-    if match.word("U") != "weekend" or (following is not None and following.code in "Bao"):
+    if match.word("U") != "weekend" or (following is not None and following.code in "BaoLXT"):
         return None
     now = match.context.now
     begun = weekend(now, 0)[0] <= now

@@ -184,7 +184,7 @@ def season(match: Match) -> Atom | None:
     if any(match.has(code) for code in "LXTV") and "year" not in units:
         return counted(match, lambda y: season_of(y, number), "season")
     previous = match.tokens[match.first - 1] if match.first else None
-    if previous is not None and previous.code == "q" and not match.has("t"):
+    if previous is not None and previous.code == "q" and not match.has("t") and year_of(match) is None:
         return None  # "inspired by autumn"
     if year_of(match) is None and is_attribute(match):
         return None

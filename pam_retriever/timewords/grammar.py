@@ -12,12 +12,12 @@ from functools import lru_cache
 
 from pam_retriever.timewords import counted, dated, ordinal
 from pam_retriever.timewords.lexicon import Token
-from pam_retriever.timewords.match import HOURS, Atom, Context, Match
+from pam_retriever.timewords.match import AT as _AT
+from pam_retriever.timewords.match import CLOCK as _CLOCK
+from pam_retriever.timewords.match import PART as _PART
+from pam_retriever.timewords.match import Atom, Context, Match
 
-_HOURS = rf"(?:(?:b[gh]?t?[NC]&|fh?t?[NC]u|[CN]u)t?C|(?:{HOURS.pattern})(?![xUM]))"
-_PART = "(?:v?[io]?t?v?P)"  # "morning", "early in the morning", "in the early hours"
-_AT = rf"(?:{_HOURS}|[aBqf]?[hgu]?[hgu]?t?C(?!n?t?(?:M[NO]|[NO]o?M|D|R))(?:[ofi]?t?P)?|[hi]t?P|v{_PART}|[hg]t?N(?=[.,]|$))"
-_CLOCK = rf"(?:(?:{_HOURS}|[aBq]?[hg]?C|[hg]N(?=n?R|nW)|PoC),?[no]?t?)"
+_MORE = "(?!t?O|,?[oi]?t?(?:[LXT]U|U[LX])|[iF]?[Nt]U)"  # a weekday before these is of another rule
 _REPEATED = re.compile("E[UWMSHP]")  # "each day" last week
 _YEAR = "(?:,?[oi]?t?U?Y|o?t?[LXT]U|o?t?U[LX]|,?[Nt]UA|,?A[Nt]U|,?BNU)"
 _WEEKDAY = "n?t?[TX]{0,2}W"  # beside its date: "this Friday, 7 June"
@@ -85,10 +85,11 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (r"(?:[LXT]U|Y)[AFO]NU", "U", ordinal.units_of_period),
         (rf"N{_TO}?NUA|AN{_TO}NU|BN{_TO}NU", "U", counted.between_ago),
         (
-            rf"{_CLOCK}?(?:[Nt]UA|t?wo?UA|A(?:N?[Ntw]|wN)o?U|B(?:w?[Nt]|tN|t?wo?)U)(?:[io]?t?P)?(?:,?{_AT})?",
+            rf"{_CLOCK}?(?:[Nt]UA(?!nW)|t?wo?UA|A(?:N?[Ntw]|wN)o?U)(?:[io]?t?P)?(?:,?{_AT})?",
             "U",
             counted.ago,
         ),
+        (rf"{_CLOCK}?B(?:w?[Nt]|tN|t?wo?)U(?:[io]?t?P)?(?:,?{_AT})?", "U", counted.ago),
         (r"tU&NA", "A", counted.between_ago),
         (r"n?WU", "W", ordinal.weekday_week),
         (r"i(?:[Nt]|t?wo?)U", "U", counted.within),
@@ -97,19 +98,19 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (rf"(?:{_CLOCK}|[hgaBq]N)?(?:v?t?[LT]P)(?:,?{_AT})?|t?P[LX]", "P", counted.part_of_day),
         (r"(?:bt?[NC]&|ft?[NC]u|[CN]u)t?C|[aBghuP]?t?C", "C", counted.time_of_today),
         (
-            rf"[LXT]Un?W{_PART}?C?|n?t?W,?[oi]?t?(?:[LXT]U|U[LX])|n?t?W[LX](?:P|,?{_AT})?|{_CLOCK}[LXTV]?W|Pon?t?W|n?t?T?[LXTV]?W{_PART}?(?:,?{_AT})?",
+            rf"[LXT]Un?W{_PART}?C?|n?t?W,?[oi]?t?(?:[LXT]U|U[LX])|n?t?W[LX](?:P|,?{_AT})?|{_CLOCK}[LXTV]?W{_MORE}|Pon?t?W{_MORE}|n?t?T?[LXTV]?W{_PART}?(?:,?{_AT})?",
             "W",
             counted.weekday,
         ),
         (rf"n?t?W(?=(?:[,&]n?t?W)*&n?t?Wo?t?{_OF_WEEK})|(?<={_LEADING_WEEK}W&)W", "W", ordinal.weekday_of_list),
-        (r"t?W,?t?[NO](?=[.,&u]|$)|t?WtO(?=[fhx])", "W", ordinal.weekday_and_day),
+        (r"n?t?W,?t?[NO](?=[.,&u]|$)|n?t?WtO(?![MoNZ])", "W", ordinal.weekday_and_day),
         (r"t?So?(?:J|Yu[YN])", "S", dated.season),
         (rf"t?T?[LXTV]t?SU?|{_LEAD}S|t?S[LX](?!U)|t?SU?{_YEAR}?|YS|t?Uo?SU?{_YEAR}?", "S", dated.season),
         (rf"t?Q{_YEAR}?|U?Yu?Q|{_LEAD}Q", "Q", dated.quarter),
         (rf"G{_YEAR}?|U?Yu?G|[LXT]UG", "G", dated.half_year),
         (rf"t?[LXT]?HU{_YEAR}?|(?<!B)t?Uot?H{_YEAR}?", "H", dated.week_of_holiday),
         (r"H[AF]NU", "H", dated.beside_holiday),
-        (rf"H[LX](?!U)|(?:t?[LXT]?H(?:iY|{_YEAR})?|YH|{_LEAD}H)(?:P|,?{_AT})?", "H", dated.holiday),
+        (rf"H[LX](?!U)|(?:t?[LXT]?H(?:iY|{_YEAR})?|YH|{_LEAD}H)P?", "H", dated.holiday),
         (
             r"h?t?v(?:uo?|[fo]Uo)M(?:o?,?Y)?|h?t?v[oi]?t?(?:K|M(?:o?,?Y|o?t?[LXT]U|o?t?U[LX])?|Y|[LXT]U|U[LX]|[LXT]?S(?:o?Y)?)|vu?Y|h?t?vuK|Y?Mv"
             r"|t?v[oi]?t?U|[LXT]Uv|[YK]v|(?:[LXT]U|Y)TUv",

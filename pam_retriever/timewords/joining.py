@@ -176,6 +176,7 @@ def joined(tokens: list[Token], found: list[Atom], context: Context) -> list[Tim
     joiner = Joiner(tokens, context)
     times: list[Time] = []
     found = _with_years(joiner, [atom for atom in found if not is_title(tokens, atom.first, atom.last)])
+    found = _beside_others(joiner, found)
     ends, at, listed = _ends_of_lists(joiner, found), 0, False
     while at < len(found):
         atom = found[at]
@@ -187,14 +188,8 @@ def joined(tokens: list[Token], found: list[Atom], context: Context) -> list[Tim
                 at += 2
                 listed = False
                 continue
-        beside = shifted(joiner, atom) or at_clock(joiner, atom)
         if atom.kind == "now":
             listed = False
-        elif beside is not None:
-            first, span, kind = beside
-            while times and times[-1].last >= first:
-                times.pop()  # "Sunday" of "the Sunday before 10 September", "at 9:30" of "at the 9:30 call on Monday"
-            times.append(Time(first, atom.last, span, kind))
         elif not atom.weak or _named_with_year(atom) or joiner.governed(atom) or listed or _gets_year(atom, ends[at]):
             plain = joiner.resolve(atom) if (end := ends[at]) is None else joiner.list_item(atom, end)
             if plain is not None:
@@ -202,6 +197,33 @@ def joined(tokens: list[Token], found: list[Atom], context: Context) -> list[Tim
             listed = ends[at] is not None
         at += 1
     return times
+
+
+def _beside_others(joiner: Joiner, found: list[Atom]) -> list[Atom]:
+    """Replaces times by those beside them: "the day after Christmas", "the 9:30 call on Monday"."""
+    placed: list[Atom] = []
+    for atom in found:
+        if placed and atom.first <= placed[-1].last:
+            continue  # the time of day of the one before
+        moved = _moved(joiner, atom)
+        while moved is not atom and placed and placed[-1].last >= moved.first:
+            placed.pop()  # "Sunday" of "the Sunday before 10 September", "at 9:30" of "at the 9:30 call on Monday"
+        placed.append(moved)
+    return placed
+
+
+def _moved(joiner: Joiner, atom: Atom) -> Atom:
+    """Returns the time that the words beside a time make of it: once more for "the day after the day after"."""
+    while True:
+        beside, last = shifted(joiner, atom), atom.last
+        if beside is None:
+            timed = at_clock(joiner, atom)
+            if timed is None:
+                return atom
+            first, last, span, kind = timed
+        else:
+            first, span, kind = beside
+        atom = Atom(first, last, partial(_always, span), kind)
 
 
 _CLAUSE = re.compile(r"[xZt#nhirfo]*")  # between a time and its year: "the christmas party last year"

@@ -175,6 +175,11 @@ def timed(match: Match, span: Span | None, kind: str) -> tuple[Span | None, str]
 
 
 HOURS = re.compile(r"(?:b[gh]?t?[NC]&|fh?t?[NC]u|Cu)t?[NC]|NuC")  # "between 9 and 11", "from 2 to 4 pm"
+_RANGE = rf"(?:(?:b[gh]?t?[NC]&|fh?t?[NC]u|[CN]u)t?C|(?:{HOURS.pattern})(?![xUM]))"
+PART = "(?:v?[io]?t?v?P)"  # "morning", "early in the morning", "in the early hours"
+# a time of day behind its day, and before it
+AT = rf"(?:{_RANGE}|[aBqf]?[hgu]?[hgu]?t?C(?!n?t?(?:M[NO]|[NO]o?M|D|R))(?:[ofi]?t?P)?|[hi]t?P|v{PART}|[hg]t?N(?=[.,]|$))"
+CLOCK = rf"(?:(?:{_RANGE}|[aBq]?[hg]?C|[hg]N(?=n?R|nW)|PoC),?[no]?t?)"
 _SPOKEN = re.compile(r"[hg]t?N$|^[hg]N|^[aBq]N(?=t?[LT]P)")  # "Friday around 3", "around 6 this evening"
 _AFTER_NOON = re.compile("1[3-9]|2[0-3]")
 _AFTERNOON = re.compile(r"[1-6](?:[:h][\d:]*)?")  # of a time of day without am, pm or a zero
