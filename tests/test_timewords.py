@@ -272,7 +272,8 @@ def test_without_the_extra_a_date_in_figures_names_it(monkeypatch):
     for cache in (dates.figures, dates._parser):
         cache.cache_clear()
     with pytest.raises(MissingExtra, match=r"pam-retriever\[times\]"):
-        read_question("What happened on 2023-05-05?", FRIDAY)
+        read_question("What happened on 5-May-2023?", FRIDAY)
+    assert read_question("What happened on 2023-05-05?", FRIDAY)
 
 
 def test_the_parser_is_imported_when_it_is_needed():

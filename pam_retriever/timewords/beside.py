@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from pam_retriever.timewords.hours import AT, PART, part_of, timed
 from pam_retriever.timewords.lexicon import Token
-from pam_retriever.timewords.match import AT, PART, Atom, Match, part_of, timed
+from pam_retriever.timewords.match import Atom, Match
 from pam_retriever.timewords.periods import DAY, Span, midnight, moved, unit_at
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def _unit_beside(joiner: Joiner, matched: re.Match[str], span: Span, side: str) 
         ending = joiner.tokens[matched.start("side")].text.lower() in ("ending", "ended")
         return (first, (moved(span[1], unit, -int(counted.value)), span[1]), "range") if ending else None
     if side == "o":
+        if unit == "day" and counted is None:
+            return first, span, "day"  # "le jour de Noël"
         return (first, unit_at(unit, span[0]), unit) if unit in ("week", "weekend", "month") else None
     if counted is not None and counted.code == "N" and joiner.codes[:first].endswith("t"):
         count = int(counted.value)

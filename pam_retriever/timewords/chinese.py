@@ -15,7 +15,9 @@ _NAMES = re.compile("快乐|愉快|乐队|餐厅|咖啡|酒吧|书店|百货|头
 @lru_cache(maxsize=1)
 def _pattern() -> re.Pattern[str]:
     single, _ = words("zh")
-    phrases = "|".join(sorted(map(re.escape, single), key=lambda word: -len(word)))
+    counted = rf"(?<![\d十几多半{_ONES}])"  # "年中" is the middle of a year, but not in "十年中国"
+    longest = sorted(single, key=lambda word: -len(word))
+    phrases = "|".join((counted if word[0] in "年月" and word[1:] else "") + re.escape(word) for word in longest)
     number = r"\d{1,4}|[一二两三四五六七八九]?十[一二三四五六七八九]?|[一二两三四五六七八九]"
     return re.compile(
         r"(?P<date>\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?/\d\d?/\d{4})"
@@ -24,7 +26,7 @@ def _pattern() -> re.Pattern[str]:
         rf"|(?P<year>\d{{4}}|[零〇{_ONES}]{{4}}|(?<!\d)0\d|[零〇][{_ONES}]|(?<!\d)[89]\d(?= ?年(?![前后来以之间多]))"
         rf"|(?<!\d)\d\d(?=年(?:\d\d?|[十{_ONES}]+)月)) ?年"
         r"|(?P<month>\d{1,2}|十[一二]?|[一二三四五六七八九])月(?:份)?(?!天(?!气)|[亮光饼台票球嫂])|(?P<day>\d{1,2}|(?<=月)[一二三]?十?[一二三四五六七八九]?)[日号]"
-        rf"|(?:(?<![\d十几多半{_ONES}])|(?![年月]))(?P<phrase>{phrases})|第(?P<ordinal>\d{{1,2}}|[一二三四五六七八九十])|(?P<number>{number})|(?P<mark>[,，。.?？!！;；])|(?P<other>\w+?|[^\w\s])"
+        rf"|(?P<phrase>{phrases})|第(?P<ordinal>\d{{1,2}}|[一二三四五六七八九十])|(?P<number>{number})|(?P<mark>[,，。.?？!！;；])|(?P<other>\w+?|[^\w\s])"
     )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from pam_retriever.timewords.feasts import HOLIDAYS
+from pam_retriever.timewords.hours import part_of, timed
 from pam_retriever.timewords.lexicon import listed
-from pam_retriever.timewords.match import Atom, Match, day_in, part_of, timed
+from pam_retriever.timewords.match import Atom, Match, day_in
 from pam_retriever.timewords.periods import (
     DAY,
     Span,
@@ -19,7 +21,7 @@ from pam_retriever.timewords.periods import (
     unit_at,
     weekend,
 )
-from pam_retriever.timewords.standing import begins_phrase, is_adverb, is_of_noun
+from pam_retriever.timewords.standing import begins_phrase, is_adverb
 
 
 def relative_unit(match: Match) -> Atom | None:
@@ -34,7 +36,7 @@ def relative_unit(match: Match) -> Atom | None:
     )
     if unit == "minute" and match.first and match.tokens[match.first - 1].code == "h":
         return None  # "at the last minute"
-    if unit in ("minute", "hour") and rolling and begins_phrase(match):  # unlike "the last minute of", "last minute rush"
+    if unit in ("minute", "hour") and rolling and begins_phrase(match):  # unlike "last minute rush"
         return match.fixed((moved(now, unit, -1), now), "range")  # "in the past hour"
     if unit in ("minute", "hour", "half") or (following is not None and following.code == "B"):
         return None  # "the last weekend before 10 April"
@@ -155,17 +157,6 @@ def within(match: Match) -> Atom | None:
     return match.fixed((midnight(now), midnight(moved(now, unit, count)) + DAY), "range")
 
 
-def weekday_in_weeks(match: Match) -> Atom | None:
-    """Reads "Sunday in two weeks", "Friday two weeks ago": a day of that week."""
-    before = match.has("A") or match.has("B")
-    if match.word("U") != "week" or (match.has("B") and match.context.language != "de"):
-        return None
-    count = match.number("N") if match.has("N") else 1
-    week = unit_at("week", moved(midnight(match.context.now), "week", -count if before else count))[0]
-    day = week + match.number("W") * DAY
-    return match.fixed((day, day + DAY), "day")
-
-
 _ONE = listed("a an ein eine einen einem einer")
 
 
@@ -192,7 +183,10 @@ def between_ago(match: Match) -> Atom | None:
 
 def _distant(match: Match, sign: int) -> Atom | None:
     unit, now = match.word("U"), match.context.now
-    if unit == "half" or (match.has("t") and match.number("t") == 2):
+    if unit == "half" or any(
+        before.code == "t" and before.value == 2 and token.code == "U"
+        for before, token in pairwise(match.tokens[match.first : match.last + 1])
+    ):
         return None  # "dans les années 80"
     if match.has("w") and match.number("w") == 1 and not match.has("N"):  # unlike "hace unos 3 meses"
         near, far = (unit_at(unit, moved(now, unit, sign * count)) for count in (2, 5))
@@ -313,102 +307,6 @@ def time_of_today(match: Match) -> Atom | None:
     if span[0] > match.context.now and not match.context.future:
         span = span[0] - DAY, span[1] - DAY
     return match.fixed(span, kind)
-
-
-def weekday(match: Match) -> Atom | None:
-    """Reads "on Monday", "last Friday", "Tuesday of last week", "Monday evening"."""
-    number, today = match.number("W"), midnight(match.context.now)
-    behind = [token.code for token in match.tokens[match.last + 1 : match.last + 3]]
-    if behind[:1] == ["o"] and behind[1:] in (["M"], ["D"]):
-        return None  # another rule reads "the last Friday of May"
-    governed = any(match.has(code) for code in "LXTVn")
-    if match.token("W").weak or _is_title(match) or _is_person(match):
-        return None
-    adverb = match.has("t") and match.token("t").text.lower() == "el"  # "El lunes tengo dentista"
-    if not governed and not adverb and not any(match.has(code) for code in "PCN") and not _stands_alone(match):
-        return None
-    ahead = (number - today.weekday()) % 7
-    if match.has("U"):
-        if match.word("U") != "week":
-            return None
-        count = match.number("X") if match.has("X") else 0 if match.has("T") else -match.number("L")
-        week = unit_at("week", today)[0] + 7 * DAY * count
-        start = week + number * DAY
-    elif match.has("X"):
-        start = today + (ahead or 7) * DAY
-    elif match.has("L") or match.has("V"):
-        weeks = match.number("L") - 1 if match.has("L") else 0  # "the Friday before last"
-        start = today - ((-ahead) % 7 or 7) * DAY - 7 * weeks * DAY
-    elif match.has("T"):
-        start = unit_at("week", today)[0] + number * DAY
-    else:
-        return _plain_weekday(match, number, weak=not governed and match.has("b"))
-    span, kind = timed(match, (start, start + DAY), "day")
-    return match.fixed(span, kind)
-
-
-def _plain_weekday(match: Match, number: int, weak: bool) -> Atom:
-    """Returns the last such weekday that has begun, at its time of day; the next if the text looks ahead."""
-    kind = timed(match, (datetime(2000, 1, 3), datetime(2000, 1, 4)), "day")[1]
-
-    def resolve(anchor: datetime, future: bool) -> Span | None:
-        day = midnight(anchor)
-        distance = (number - day.weekday()) % 7
-        start = day + distance * DAY if future else day - ((-distance) % 7) * DAY
-        span = timed(match, (start, start + DAY), "day")[0]
-        if span is not None and span[0] > anchor and not future:  # "Friday evening", asked on Friday at noon
-            return span[0] - 7 * DAY, span[1] - 7 * DAY
-        return span
-
-    return match.atom(resolve, kind, fixed=False, weak=weak)
-
-
-def _is_title(match: Match) -> bool:
-    """Whether a weekday with a part of the day is a title: "Saturday Night Fever"."""
-    following = match.next()
-    if not match.has("P") or following is None or match.context.language != "en":
-        return False
-    named = following.code == "Z" and match.token("P").text[0].isupper()
-    return named or following.text in ("live", "fever", "lights")
-
-
-def _is_person(match: Match) -> bool:
-    """Whether a French or Spanish weekday with a capital follows a name: "Robinson et Vendredi"."""
-    front = match.tokens[max(0, match.first - 2) : match.first]
-    named = [token.code for token in front[1:]] == ["&"] and front[0].code in "xZ" and front[0].text[0].isupper()
-    return named and match.context.language in ("fr", "es") and match.token("W").text[0].isupper()
-
-
-_SUBJECTS = ("j'", "j’", "je", "tu", "on", "nous", "vous", "il", "elle")  # "Lundi j'ai rendez-vous"
-
-
-def _stands_alone(match: Match) -> bool:
-    """Whether a weekday without a preposition is a time: at the end of a clause, not after a name."""
-    previous = match.tokens[match.first - 1] if match.first else None
-    following = match.next()
-    if match.context.language == "zh":
-        return True
-    lower = match.token("W").text.islower()
-    if previous is not None and previous.text in ("long", "beau", "bon", "petit", "grand"):
-        return False  # "un long dimanche"
-    if match.context.language == "fr" and not match.has("t") and (lower or match.context.ahead == "future") and (previous is None or previous.code in "xZo"):
-        return following is None or following.code != "Z"  # "J'ai vu Paul samedi"
-    if previous is None:
-        said = following is not None and following.text.lower().startswith(_SUBJECTS)
-        return (match.context.language == "fr" and said) or is_adverb(match, match.token("W").text)
-    behind = match.next(2)
-    if previous.code in "xo" and following is not None and following.code == "u" and behind and behind.code == "W":
-        return True  # "Mon through Wed", "de lunes a viernes"
-    if (
-        previous.code in ("bfu&sBaqgr," if match.context.language == "en" and not match.has("t") else "bfu&sBaqgir,")
-        or previous.text == "over"
-        or previous.text.lower() == "del"
-    ):
-        return following is None or following.code != "Z"
-    if match.context.language == "de" and previous.text in ("ich", "du", "wir", "ihr", "es", "er", "sie", "man"):
-        return True  # "was hast du Freitag gesagt"
-    named = match.token("W").text
-    return is_adverb(match, named) or is_of_noun(match, named)
 
 
 def earlier_or_later(match: Match) -> Atom | None:

@@ -7,8 +7,9 @@ from datetime import datetime
 
 from pam_retriever.timewords import dates
 from pam_retriever.timewords.feasts import HOLIDAYS
+from pam_retriever.timewords.hours import timed
 from pam_retriever.timewords.lexicon import NAMES, listed
-from pam_retriever.timewords.match import Atom, Match, counted, daily, day_in, in_year, leads, timed, year_of
+from pam_retriever.timewords.match import Atom, Match, counted, daily, day_in, in_year, leads, year_of
 from pam_retriever.timewords.names import NOUNS_IN_S, is_attribute, is_name, is_person
 from pam_retriever.timewords.periods import Span, moved, season_of, third, unit_at, weekend
 from pam_retriever.timewords.standing import begins_phrase, is_adverb, is_of_noun
@@ -112,8 +113,23 @@ def year(match: Match) -> Atom | None:
         if following is None or following.code != "x":
             return None
         return match.fixed(span, "year")
-    weak = not match.has("U") and match.context.language != "zh"
+    weak = not (match.has("U") or match.context.language == "zh" or _is_german_adverb(match, number))
     return match.atom(lambda _anchor, _future: span, "year", weak=weak)
+
+
+def _is_german_adverb(match: Match, number: int) -> bool:
+    """Whether a year stands alone, as German has it: "Was ist 2024 passiert?", unlike "mit 2024 Leuten"."""
+    front, following = match.tokens[match.first - 1] if match.first else None, match.next()
+    if match.context.language != "de" or abs(number - match.context.now.year) > _NEAR_YEARS:
+        return False
+    ends = following is None or following.code in ".,&" or following.text.islower()
+    if front is not None and front.text[0].isupper():  # "was hat Anna 2024 gesagt", unlike "Windows 2019 läuft nicht"
+        behind = match.next(2)
+        return following is not None and following.text.islower() and (behind is None or behind.code in ".,&")
+    return ends and (front is None or front.code in "." or (front.code == "x" and front.text.islower()))
+
+
+_NEAR_YEARS = 20  # "Es kamen 2500"
 
 
 def two_years(match: Match) -> Atom | None:

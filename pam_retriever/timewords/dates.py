@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import takewhile
@@ -71,9 +72,10 @@ def figures(text: str, language: str, day_first: bool = False) -> tuple[datetime
 def _iso(text: str) -> tuple[datetime, str] | None:
     """Parses ISO 8601; in Python 3.10 ``fromisoformat`` does not know "Z"."""
     try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00").replace(" +", "+")), "minute" if ":" in text else "day"
+        at = datetime.fromisoformat(text.replace("Z", "+00:00").replace(" +", "+"))
     except ValueError:  # "2023-02-30"
         return None
+    return at, "minute" if ":" in text else "day"
 
 
 def _numeric(first: str, second: str, third: str, month_first: bool) -> tuple[datetime, str] | None:
@@ -83,11 +85,11 @@ def _numeric(first: str, second: str, third: str, month_first: bool) -> tuple[da
     else:
         year = third if len(third) == 4 else f"{20 if int(third) < 69 else 19}{third.zfill(2)}"
         orders = [(year, first, second), (year, second, first)]
-    for year, month, day in orders if month_first or len(first) == 4 else reversed(orders):
-        try:
+    if not month_first and len(first) != 4:
+        orders.reverse()
+    for year, month, day in orders:
+        if 1 <= int(month) <= 12 and 1 <= int(day) <= monthrange(int(year), int(month))[1]:
             return datetime(int(year), int(month), int(day)), "day"
-        except ValueError:
-            continue
     return None
 
 

@@ -37,7 +37,7 @@ _CLOCKS = (
     r"\d{1,2} o['’]clock",
 )
 _FORMS = {  # each form by its name; the first that matches is taken
-    "date": rf"(?:(?<![\w,/#$€£-])(?<!(?<!\.)\.)|(?<=\d[/-])(?={_END}))(?:{'|'.join(_DATES)})"
+    "date": rf"(?:(?<![\w,/#$€£-])(?<!(?<!\.)\.)|(?<=\d[/-])(?={_END})|(?<=\d\.[–-]))(?:{'|'.join(_DATES)})"
     rf"(?![\w:]|[.,]\d|/(?!\d)|[/-](?!{_END})\d)",
     "day_month": r"(?<![\w.])\d{1,2}\.\d{1,2}\.(?=[\s?!,;)–-]|$)"
     rf"|(?:{'|'.join(_DATIVE)})\d{{1,2}}\.(?:0[1-9]|1[0-2])(?![\w.,%€]| (?:Uhr|Euro|€))",
@@ -168,6 +168,9 @@ def _short_unit(match: re.Match[str], before: str, language: str) -> list[Token]
         middle = start + len(day[1])
         month = words(language)[0][day[2].lower()][0][1]
         return [Token("O", int(day[1]), start, middle, day[1]), Token("M", month, middle, end, day[2])]
+    if _JOINED_YEAR.fullmatch(found) and match.string[end : end + 1] == "/":
+        code = "Y" if _joins(match.string, end + 1, "Y", language) else "#"  # "2025/Apr/10"
+        return [Token(code, int(found), start, end, found)]
     if found.isdigit() and match.string[start - 1 : start] == "/" and before[-1:] in ("M", "N"):
         code = "N" if before[-1] == "M" and len(found) < 3 else "Y" if before == "MN" and len(found) == 4 else "#"
         return [Token(code, int(found), start, end, found)]
@@ -214,35 +217,43 @@ def _mark(match: re.Match[str], before: str, language: str) -> list[Token]:
     return [Token("." if found in '.?!;:¿¡"”)' else _MARKS.get(found, "#"), 0, match.start(), match.end(), found)]
 
 
-def figure(match: re.Match[str], before: str, language: str) -> list[Token]:
-    """Returns the tokens of a figure or a mark after two tokens with the codes ``before``."""
-    if match.lastgroup == "mark":
-        return _mark(match, before, language)
-    found, start, end = match[0], match.start(), match.end()
-    kind = _KINDS.get(match.lastgroup or "", match.lastgroup)
+def _dated(match: re.Match[str], kind: str, before: str, language: str) -> list[Token]:
+    """Returns the token of a date, of two years or of a time of day; three for the end of "16. bis 21.02.2018"."""
+    found, (start, end) = match[0], match.span()
     if kind == "date" and _is_version(match, before[-1:], language):
         return [Token("#", 0, start, end, found)]
     if kind == "date" and language == "de" and before in ("Ou", "uh") and found.count(".") == 2:
-        day, month, year = found.split(".")  # "16. bis 21.02.2018"
-        return [
-            Token("O", int(day), start, end, found),
-            Token("M", int(month), start, end, found),
-            Token("Y", int(year) if len(year) == 4 else 2000 + int(year), start, end, found),
-        ]
+        day, month, year = (int(part) for part in found.split("."))
+        year += 2000 if year < 100 else 0
+        return [Token(code, value, start, end, found) for code, value in (("O", day), ("M", month), ("Y", year))]
+    code = "D" if kind == "date" else "J" if kind == "years" else "C"
+    return [Token(code, _clock(found.lower()) if code == "C" else found, start, end, found)]
+
+
+def _counted(match: re.Match[str], kind: str, language: str) -> list[Token]:
+    """Returns the token of an ordinal, of a year or of another number."""
+    found, (start, end) = match[0], match.span()
+    if kind == "ordinal":
+        if found.endswith("e") and language != "fr" and (language, found[-2]) != ("de", "t"):
+            return [Token("#", 0, start, end, found)]
+        return [Token("O", int(re.sub(r"\D", "", found)), start, end, found)]
+    figure = int(found)
+    return [Token("Y" if len(found) == 4 and 1000 <= figure < 3000 else "N", figure, start, end, found)]
+
+
+def figure(match: re.Match[str], before: str, language: str) -> list[Token]:
+    """Returns the tokens of a figure or a mark after two tokens with the codes ``before``."""
+    kind = _KINDS.get(match.lastgroup or "", match.lastgroup)
+    if kind == "mark":
+        return _mark(match, before, language)
     if kind in ("date", "years", "clock"):
-        code = "D" if kind == "date" else "J" if kind == "years" else "C"
-        return [Token(code, _clock(found.lower()) if code == "C" else found, start, end, found)]
+        return _dated(match, kind, before, language)
     if kind in ("day_month", "month_day"):
         return _day_and_month(match, before, language)
     if kind == "decade":
         return [_decade(match)]
     if kind in ("short", "fiscal", "quarter"):
         return _short(match, before)
-    if kind == "ordinal":
-        if (language != "fr" and found.endswith("e")) and not (language == "de" and found.endswith("te")):
-            return [Token("#", 0, start, end, found)]
-        return [Token("O", int(re.sub(r"\D", "", found)), start, end, found)]
-    if kind == "number":
-        figure = int(found)
-        return [Token("Y" if len(found) == 4 and 1000 <= figure < 3000 else "N", figure, start, end, found)]
+    if kind in ("ordinal", "number"):
+        return _counted(match, kind, language)
     return _short_unit(match, before, language)

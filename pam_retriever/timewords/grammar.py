@@ -10,11 +10,9 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from pam_retriever.timewords import counted, dated, ordinal
+from pam_retriever.timewords import counted, dated, ordinal, weekdays
+from pam_retriever.timewords.hours import AT, CLOCK, PART
 from pam_retriever.timewords.lexicon import Token
-from pam_retriever.timewords.match import AT as _AT
-from pam_retriever.timewords.match import CLOCK as _CLOCK
-from pam_retriever.timewords.match import PART as _PART
 from pam_retriever.timewords.match import Atom, Context, Match
 
 _MORE = "(?!t?O|,?[oi]?t?(?:[LXT]U|U[LX])|[iF]?[Nt]U)"  # a weekday before these is of another rule
@@ -32,18 +30,18 @@ _LEAD = "(?:[LXT]U|t?U[LX])[inhr,]?t?"  # "last year at" Christmas
 RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] = tuple(
     (re.compile(pattern), code, rule)
     for pattern, code, rule in (
-        (rf"(?:h?C,?n?t?|Pot?)?(?:{_WEEKDAY},?)?D(?:[,#]W\.|{_ITS_WEEKDAY})(?:,?{_AT})?", "D", dated.figures),
+        (rf"(?:h?C,?n?t?|Pot?)?(?:{_WEEKDAY},?)?D(?:[,#]W\.|{_ITS_WEEKDAY})(?:,?{AT})?", "D", dated.figures),
         (
-            rf"(?:h?C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?[NO]o?M,?{_YEAR}?{_ITS_WEEKDAY}(?:,?{_AT})?",
+            rf"(?:h?C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?[NO]o?M,?{_YEAR}?{_ITS_WEEKDAY}(?:,?{AT})?",
             "M",
             dated.day_and_month,
         ),
         (
-            rf"(?:h?C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?M[#,]?t?[NO](?:[,#]?[oi]?Y|o?[LXT]U)?{_ITS_WEEKDAY}(?:,?{_AT})?",
+            rf"(?:h?C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?M[#,]?t?[NO](?:[,#]?[oi]?Y|o?[LXT]U)?{_ITS_WEEKDAY}(?:,?{AT})?",
             "M",
             dated.day_and_month,
         ),
-        (rf"Y?,?M,?[NO]PC?|Y,?M,?[NO](?:,?{_AT})?", "M", dated.day_and_month),
+        (rf"Y?,?M,?[NO]PC?|Y,?M,?[NO](?:,?{AT})?", "M", dated.day_and_month),
         (r"[NO](?=(?:[&,]t?[NO])*&t?[NO]o?M)|(?:(?<=M[NO]&)|(?<=M[NO]&t))[NO]", "", ordinal.day_of_list),
         (r"[NO]uh?t?[NO]o?M(?:,?o?Y|o?[LXT]U)?|[NO]o?uh?t?[NO]o?M", "M", dated.days_and_month),
         (
@@ -76,7 +74,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (r"t?k(?=[u&q])|(?<=bk&)t?k", "k", counted.now),
         (r"(?:[hnir]?t?)?U", "U", counted.plain_weekend),
         (r"[Nt]UA(?:nW|[WR])|[Nt]Uf[WR]|R[BA][Nt]U", "U", counted.units_from_day),
-        (r"n?t?W(?:[iF][Nt]U|[Nt]UF|B[Nt]U|[Nt]UA)", "W", counted.weekday_in_weeks),
+        (r"n?t?W(?:[iF][Nt]U|[Nt]UF|B[Nt]U|[Nt]UA)", "W", weekdays.weekday_in_weeks),
         (r"[Nw]o?dA|ANd", "d", counted.days_ago),
         (r"c,?(?:[LX]U|t?U[LX]|[Nt]UA|iY)|(?:[LX]U|t?U[LX])[hgiuo]?t?c", "c", counted.this_day_then),
         (r"tU&tUA|N&tUUA|A[Nt]U&U|NUUA", "U", counted.half_more_ago),
@@ -85,25 +83,25 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (r"(?:[LXT]U|Y)[AFO]NU", "U", ordinal.units_of_period),
         (rf"N{_TO}?NUA|AN{_TO}NU|BN{_TO}NU", "U", counted.between_ago),
         (
-            rf"{_CLOCK}?(?:[Nt]UA(?!nW)|t?wo?UA|A(?:N?[Ntw]|wN)o?U)(?:[io]?t?P)?(?:,?{_AT})?",
+            rf"{CLOCK}?(?:[Nt]UA(?!nW)|t?wo?UA|A(?:N?[Ntw]|wN)o?U)(?:[io]?t?P)?(?:,?{AT})?",
             "U",
             counted.ago,
         ),
-        (rf"{_CLOCK}?B(?:w?[Nt]|tN|t?wo?)U(?:[io]?t?P)?(?:,?{_AT})?", "U", counted.ago),
+        (rf"{CLOCK}?B(?:w?[Nt]|tN|t?wo?)U(?:[io]?t?P)?(?:,?{AT})?", "U", counted.ago),
         (r"tU&NA", "A", counted.between_ago),
-        (r"n?WU", "W", ordinal.weekday_week),
+        (r"n?WU", "W", weekdays.weekday_week),
         (r"i(?:[Nt]|t?wo?)U", "U", counted.within),
         (r"[Nt]UF|iF?(?:[Nt]|t?wo?)U|F[Ntw]U|wUF", "U", counted.ahead),
-        (rf"{_CLOCK}?R{_PART}?(?:,?{_AT})?|Pn?R", "R", counted.day_from_today),
-        (rf"(?:{_CLOCK}|[hgaBq]N)?(?:v?t?[LT]P)(?:,?{_AT})?|t?P[LX]", "P", counted.part_of_day),
+        (rf"{CLOCK}?R{PART}?(?:,?{AT})?|Pn?R", "R", counted.day_from_today),
+        (rf"(?:{CLOCK}|[hgaBq]N)?(?:v?t?[LT]P)(?:,?{AT})?|t?P[LX]", "P", counted.part_of_day),
         (r"(?:bt?[NC]&|ft?[NC]u|[CN]u)t?C|[aBghuP]?t?C", "C", counted.time_of_today),
         (
-            rf"[LXT]Un?W{_PART}?C?|n?t?W,?[oi]?t?(?:[LXT]U|U[LX])|n?t?W[LX](?:P|,?{_AT})?|{_CLOCK}[LXTV]?W{_MORE}|Pon?t?W{_MORE}|n?t?T?[LXTV]?W{_PART}?(?:,?{_AT})?",
+            rf"[LXT]Un?W{PART}?C?|n?t?W,?[oi]?t?(?:[LXT]U|U[LX])|n?t?W[LX](?:P|,?{AT})?|{CLOCK}[LXTV]?W{_MORE}|Pon?t?W{_MORE}|n?t?T?[LXTV]?W{PART}?(?:,?{AT})?",
             "W",
-            counted.weekday,
+            weekdays.weekday,
         ),
-        (rf"n?t?W(?=(?:[,&]n?t?W)*&n?t?Wo?t?{_OF_WEEK})|(?<={_LEADING_WEEK}W&)W", "W", ordinal.weekday_of_list),
-        (r"n?t?W,?t?[NO](?=[.,&u]|$)|n?t?WtO(?![MoNZ])", "W", ordinal.weekday_and_day),
+        (rf"n?t?W(?=(?:[,&]n?t?W)*&n?t?Wo?t?{_OF_WEEK})|(?<={_LEADING_WEEK}W&)W", "W", weekdays.weekday_of_list),
+        (r"n?t?W,?t?[NO](?=[.,&u]|$)|n?t?WtO(?![MoNZ])", "W", weekdays.weekday_and_day),
         (r"t?So?(?:J|Yu[YN])", "S", dated.season),
         (rf"t?T?[LXTV]t?SU?|{_LEAD}S|t?S[LX](?!U)|t?SU?{_YEAR}?|YS|t?Uo?SU?{_YEAR}?", "S", dated.season),
         (rf"t?Q{_YEAR}?|U?Yu?Q|{_LEAD}Q", "Q", dated.quarter),
@@ -127,7 +125,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (r"t?[OL](?:N|wo?)?[UW]o(?:t?[LXT]U|t?U[LX]|t?U)|[LXT]Uo?ON?[UW]", "U", ordinal.nth_in_month),
         (rf"Y?M{_YEAR}?o?ON?[UW]", "M", ordinal.nth_in_month),
         (r"et?TU|ei?tU|eR", "e", counted.earlier_or_later),
-        (r"n?t?[NO]o(?:t?[LXT]U|t?U[LX]|t?U)|[LXT]UO", "U", ordinal.day_of_that_month),
+        (r"n?t?[NO]o(?:t?[LXT]U|t?U[LX]|t?U)|n?t?O[LXT]U|[LXT]UO", "U", ordinal.day_of_that_month),
         (r"Pot?O|(?:n(?:W,?)?|(?<=[saqBur])|(?<=Uo))tO|nO(?=[.,&]|$)|[fb]t?O[u&]h?t?O", "O", ordinal.day_of_month),
         (r"t?O", "O", ordinal.day_of_month),
         (r"(?:t|tU|(?<=f)|(?<=Uo))NP?(?=[.,&]|$)|[fo]t?N[uh]t?N(?=[.,&]|$)", "N", ordinal.day_without_ordinal),

@@ -46,8 +46,9 @@ FUTURE = {
     "en": r"\b(will|won't|shall|gonna|going to|plan(?:s|ned|ning)?|upcoming|looking forward|can't wait|due|about to)\b"
     r"|'ll\b|\bwhen(?:['’]s| is| are| does| do)\b|\bneeds? to\b|\bha(?:s|ve) to\b",
     "de": r"\b(wird|werden|werde|wirst|muss|müssen|planen|plane|geplant|vorhaben)\b",
-    "fr": r"\b(allons|vais|va|vont|prévue?s?|prévoyons|\w{2,}(?:rai|ront|[ed]r(?:as|ons|ez))|sera|aura|fera|ira|viendra)\b",
-    "es": r"\b(vamos a|voy a|va a|van a|planeamos|planeado|(?-i:[a-zíóú])\w*[aeid]r(?:ás|á|emos|án)"
+    "fr": r"\b(allons|vais|va|vont|prévue?s?|prévoyons|\w{2,}(?:rai|ront|[ed]r(?:as|ons|ez))|sera|aura|fera|ira"
+    r"|viendra)\b",
+    "es": r"\b(vamos a|voy a|va a|van a|planeamos|planeado|(?:(?-i:[a-zíóú])|(?<!\w )\w)\w*[aeid]r(?:ás|á|emos|án)"
     r"|haré|iré|seré|estaré|tendré|vendré|podré|saldré|llegaré|volveré)\b",
     "zh": r"将(?!军)|(?<![开聚晚约社机一年大宴协学的个么些场])会(?![议员计面谈话所场长])|(?<![重主需])要(?![求点])"
     r"|打算|安排|有空|计划(?=[在去做要明下])",

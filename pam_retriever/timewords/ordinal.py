@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 
-from pam_retriever.timewords.match import Atom, Match, day_in, in_year, timed, year_of
+from pam_retriever.timewords.hours import timed
+from pam_retriever.timewords.match import Atom, Match, day_in, in_year, year_of
 from pam_retriever.timewords.periods import DAY, Span, midnight, months_later, moved, nth_weekday, third, unit_at
 from pam_retriever.timewords.standing import begins_phrase, is_adverb
 
@@ -45,15 +47,6 @@ def numbered_week(match: Match) -> Atom | None:
     return in_year(match, of, "week", weak=alone and not german and not certain)
 
 
-def weekday_week(match: Match) -> Atom | None:
-    """Reads British "Wednesday week", a week after the next Wednesday."""
-    if match.word("U") != "week" or match.token("U").text != "week" or not begins_phrase(match):
-        return None
-    today = midnight(match.context.now)
-    day = today + ((match.number("W") - today.weekday()) % 7 or 7) * DAY + 7 * DAY
-    return match.fixed((day, day + DAY), "day")
-
-
 def numbered_weeks(match: Match) -> Atom | None:
     """Reads "weeks 48 to 50"."""
     first, last = match.number("N"), match.number("N", 1)
@@ -83,19 +76,6 @@ def numbered_century(match: Match) -> Atom | None:
 
 
 _THIRDS = ("early", "mid", "late")
-
-
-def weekday_of_list(match: Match) -> Atom | None:
-    """Reads "Tuesday" of "on Tuesday or Wednesday of last week", and "周三" of "上周二或周三"."""
-    chinese = match.context.language == "zh"
-    codes = "".join(token.code for token in match.tokens)
-    unit = codes.rindex("U", 0, match.first) if chinese else codes.find("U", match.last)
-    beside = [match.tokens[at] for at in (unit - 1, unit + 1) if at < len(codes) and codes[at] in "LXT"]
-    if unit < 0 or not beside or match.tokens[unit].value != "week":
-        return None
-    count = int(beside[0].value) * {"L": -1, "X": 1}.get(beside[0].code, 0)
-    start = unit_at("week", midnight(match.context.now))[0] + (7 * count + match.number("W")) * DAY
-    return match.fixed((start, start + DAY), "day")
 
 
 def units_of_period(match: Match) -> Atom | None:
@@ -180,6 +160,8 @@ def day_of_that_month(match: Match) -> Atom | None:
     english, chinese = (match.context.language == language for language in ("en", "zh"))
     if (match.has("N") and english) or (match.codes()[-1] == "O" and not chinese):
         return None  # "5 of last month", "this month first"
+    if match.context.language != "de" and re.search("O[LXT]U", match.codes()):
+        return None  # "am 15. letzten Monats"
     number, month = match.number("O" if match.has("O") else "N"), _month_named(match)
     if month is None:
         return None
@@ -317,22 +299,6 @@ def day_without_ordinal(match: Match) -> Atom | None:
         return match.fixed(span, "range")
     span, kind = timed(match, _latest_day(match, numbers[0]), "day")
     return match.fixed(span, kind)
-
-
-def weekday_and_day(match: Match) -> Atom | None:
-    """Reads "le vendredi 13", "Friday 13": the latest such day of the last two years."""
-    number = match.number("O" if match.has("O") else "N")
-    now = match.context.now
-    if match.has("O") and not (match.has("t") or match.token("O").text[0].isdigit()):
-        return None  # "Friday first"
-    for back in range(24):
-        first = months_later(midnight(now).replace(day=1), back if match.context.future else -back)
-        span = day_in(first.year, first.month, number)
-        if span is None or span[0].weekday() != match.number("W"):
-            continue
-        if (span[1] > now) if match.context.future else (span[0] <= now):
-            return match.fixed(span, "day")
-    return None
 
 
 def day_of_list(match: Match) -> Atom | None:

@@ -40,7 +40,7 @@ def is_adverb(match: Match, named: str) -> bool:
     if (
         (lowered in _NAMES and not _is_listed(match))
         or not begins_phrase(match)
-        or (language in ("fr", "es") and not named.islower())
+        or (language in ("fr", "es") and not named.islower() and previous is not None and previous.code != ".")
     ):
         return False
     if following is not None and following.code not in ".,&u" and (language == "de" or following.text.lower() in _IS):

@@ -222,7 +222,7 @@ def _is_unknown(word: str, known: frozenset[str]) -> bool:
 
 def _ends_phrase(tokens: list[Token], matches: list[re.Match[str]], at: int, single: dict[str, Entry]) -> bool:
     """Whether "before last" belongs to the word before it, and not to the time after it."""
-    following = single.get(matches[at][0].lower()) if at < len(matches) else None
+    following = single.get(_bare(matches[at][0])) if at < len(matches) else None
     return bool(tokens) and tokens[-1].code in "USWMH" and (following is None or following[0][0] not in "USWMHP")
 
 

@@ -61,7 +61,8 @@ Pmorning: morning|L1 Pnight: overnight|B1: pre_-|a1: post_-|Pafternoon: afternoo
 Pnight: night nite|R0 Pnight: tonight tonite
 R-2 Pnight: the_night_before_last|w1 Uday A1: the_other_day the_other_night the_other_evening|n1 Uweekend: all_weekend
 Pdawn: early_hours small_hours
-K2000: noughties|vend T1 Uyear: eoy|vend T1 Umonth: eom|vend Uyear: year-end|vend Umonth: month-end|vend: close_of|w1 Uweekend A1: the_other_weekend
+K2000: noughties|vend T1 Uyear: eoy|vend T1 Umonth: eom|vend Uyear: year-end|vend Umonth: month-end|vend: close_of
+w1 Uweekend A1: the_other_weekend
 Hthe_holidays: christmas_period christmas_season festive_season festive_period
 V1 w1 Uday: recent_days|V1 w1 Uweek: recent_weeks|V1 w1 Umonth: recent_months|V1 w1 Uyear: recent_years
 w1 Uweek A1: the_other_week|eearlier T1 Uyear: year_to_date ytd
@@ -108,7 +109,8 @@ T1 Uyear: heuer
 C12h: mittag mittags|C0h: mitternacht|w1 Uday A1: neulich
 Uquarter: quartal quartals|Uweekend: wochenende|Udecade: jahrzehnt|Ucentury: jahrhundert
 N1: eins|N2: zwei|N3: drei|N4: vier|N5: fünf|N6: sechs|N7: sieben|N8: acht|N9: neun|N10: zehn|N11: elf|N12: zwölf
-N13: dreizehn|N14: vierzehn|N15: fünfzehn|N16: sechzehn|N17: siebzehn|N18: achtzehn|N19: neunzehn|N20: zwanzig|N30: dreißig
+N13: dreizehn|N14: vierzehn|N15: fünfzehn|N16: sechzehn|N17: siebzehn|N18: achtzehn|N19: neunzehn|N20: zwanzig
+N30: dreißig
 O1: erste ersten erster|O2: zweite zweiten|O3: dritte dritten|O4: vierte vierten|O5: fünfte fünften
 O6: sechste sechsten|O7: siebte siebten|O8: achte achten|O9: neunte neunten|O10: zehnte zehnten
 S0: frühling frühjahr|S1: sommer sommermonate sommermonaten sommerferien
@@ -122,7 +124,8 @@ h1 Hst_nicholas: an_nikolaus|Hassumption: mariä_himmelfahrt
 Hoctober_3: tag_der_deutschen_einheit|Hall_saints: allerheiligen|Hepiphany: dreikönigstag heilige_drei_könige
 Hvalentine: valentinstag|Hthe_holidays: weihnachtsferien|Hmay_1: tag_der_arbeit
 R-1: gestern|R0: heute|R1: morgen|R-2: vorgestern|R2: übermorgen
-Pmorning: früh vormittag vormittags|Pafternoon: nachmittag|Pevening: abend|Pnight: nacht
+Pmorning: früh vormittag vormittags morgens|Pafternoon: nachmittag nachmittags|Pevening: abend abends
+Pnight: nacht nachts
 L1: letzte letzten letzter letztes letztem vergangene vergangenen vergangenes vorige vorigen voriges
 L2: vorletzte vorletzten vorletzter vorletztes vorletztem
 X1: nächste nächsten nächster nächstes kommende kommenden|X2: übernächste übernächsten übernächstes
@@ -135,7 +138,8 @@ a1: nach|aage: neuer_als jünger_als|q1: bis_einschließlich|g1: um gegen
 E1: jeden jede jedes jeder
 """
 _FRENCH = """
-M1: janvier janv jan|M2: février févr fév|M3: mars|M4: avril|M5: mai|M6: juin|M7: juillet|M8: août aout|M9: septembre sept
+M1: janvier janv jan|M2: février févr fév|M3: mars|M4: avril|M5: mai|M6: juin|M7: juillet|M8: août aout
+M9: septembre sept
 M10: octobre oct|M11: novembre nov|M12: décembre déc
 W0: lundi|W1: mardi|W2: mercredi|W3: jeudi|W4: vendredi|W5: samedi|W6: dimanche
 Uminute: minute minutes|Uhour: heure heures|Uday: jour jours|Uweek: semaine semaines semaine-ci|Umonth: mois mois-ci
@@ -147,7 +151,8 @@ A1: il_y_a_un_peu_plus_d' il_y_a_un_peu_plus_de il_y_a_moins_d' il_y_a_moins_de
 K1990: années_quatre-vingt-dix|K1980: années_quatre-vingts années_quatre-vingt|K1970: années_soixante-dix
 K1960: années_soixante
 N1: un une|N2: deux|N3: trois|N4: quatre|N5: cinq|N6: six|N7: sept|N8: huit|N9: neuf
-N10: dix dizaine|N11: onze|N12: douze douzaine|N13: treize|N14: quatorze|N15: quinze|N16: seize|N17: dix-sept|N18: dix-huit|N19: dix-neuf|N20: vingt vingtaine|N30: trente|N8: huitaine
+N10: dix dizaine|N11: onze|N12: douze douzaine|N13: treize|N14: quatorze|N15: quinze|N16: seize|N17: dix-sept
+N18: dix-huit|N19: dix-neuf|N20: vingt vingtaine|N30: trente|N8: huitaine
 O1: premier première premiers premières 1er|O2: deuxième second|O3: troisième|O4: quatrième
 S0: printemps|S1: été|S2: automne|S3: hiver
 Hchristmas: noël|Hchristmas_eve: réveillon_de_noël|Hnew_year: nouvel_an jour_de_l'_an|Heaster: pâques
@@ -167,7 +172,7 @@ X1: prochain prochaine prochains prochaines qui_vient
 L2: avant-dernier avant-dernière|T1: ce cet cette ces
 w1: quelques|A1: il_y_a|F1: dans|vmid: mi milieu|vbegin: début|vend: fin
 t1: le la l'|t2: les|o1: de d' des|i1: en pendant durant courant|h1: au|r1: pour|b1: entre|&1: et ou|f1: du
-u1: à jusqu'à jusqu'en – — -|s1: depuis à_partir_de à_partir_du
+u1: à jusqu'à jusqu'en jusqu'au jusqu'aux – — -|s1: depuis à_partir_de à_partir_du
 B1: avant antérieur_à antérieurs_à antérieure_à antérieures_à antérieurs_au antérieures_au
 a1: après postérieurs_à postérieures_à|g1: vers|E1: tous chaque toutes
 """
@@ -188,7 +193,9 @@ w1 Uday A1: el_otro_día la_otra_noche la_otra_tarde|Uday B1: víspera_de
 c3: por_estas_fechas estas_fechas esta_época misma_época mismas_fechas estas_alturas
 k: ahora|w2: par|j1: en_adelante|eearlier: anteriores antes|elater: posteriores después más_tarde
 N1: un una uno|N2: dos|N3: tres|N4: cuatro|N5: cinco|N6: seis|N7: siete|N8: ocho|N9: nueve|N10: diez
-N11: once|N12: doce|N13: trece|N14: catorce|N15: quince|N16: dieciséis|N17: diecisiete|N18: dieciocho|N19: diecinueve|N20: veinte|N21: veintiuno|N22: veintidós|N23: veintitrés|N24: veinticuatro|N25: veinticinco|N26: veintiséis|N27: veintisiete|N28: veintiocho|N29: veintinueve|N30: treinta
+N11: once|N12: doce|N13: trece|N14: catorce|N15: quince|N16: dieciséis|N17: diecisiete|N18: dieciocho|N19: diecinueve
+N20: veinte|N21: veintiuno|N22: veintidós|N23: veintitrés|N24: veinticuatro|N25: veinticinco|N26: veintiséis
+N27: veintisiete|N28: veintiocho|N29: veintinueve|N30: treinta
 O1: primer primera primero primeros primeras|O2: segundo segunda|O3: tercer tercera|O4: cuarto cuarta
 S0: primavera|S1: verano|S2: otoño|S3: invierno
 Hchristmas: navidad|Hchristmas_eve: nochebuena|Hnew_year's_eve: nochevieja|Hnew_year: año_nuevo|Heaster: pascua
@@ -204,7 +211,8 @@ R-1: ayer|R0: hoy|R1: mañana|R-2: anteayer antier antes_de_ayer|R2: pasado_mañ
 Pafternoon: tarde por_la_tarde|Pdawn: madrugada de_madrugada|Pnight: noche por_la_noche|Pmorning: por_la_mañana
 R-1 Pnight: anoche|R-2 Pnight: anteanoche antenoche
 L1: pasado pasada pasados pasadas último última últimos últimas anterior
-X1: próximo próxima próximos próximas siguiente siguientes que_viene|L2: antepasado antepasada penúltimo penúltima|T1: este esta
+X1: próximo próxima próximos próximas siguiente siguientes que_viene|L2: antepasado antepasada penúltimo penúltima
+T1: este esta
 w1: unos unas algunos algunas|A1: hace|F1: dentro_de|vmid: a_mediados_de mediados_de a_mediados_del
 vbegin: a_principios_de principios_de a_comienzos_de a_principios_del a_comienzos_del
 vend: a_finales_de finales_de a_fines_de a_finales_del a_fines_del
