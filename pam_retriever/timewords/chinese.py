@@ -20,12 +20,13 @@ def _pattern() -> re.Pattern[str]:
     phrases = "|".join((counted if word[0] in "年月" and word[1:] else "") + re.escape(word) for word in longest)
     number = r"\d{1,4}|[一二两三四五六七八九]?十[一二三四五六七八九]?|[一二两三四五六七八九]"
     return re.compile(
-        r"(?P<date>\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?/\d\d?/\d{4})"
+        r"(?P<date>\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?/\d\d?/(?:\d{4}|\d\d))"
         rf"|(?:(?P<century>\d\d|二?十[{_ONES}]?|[上本这])个?世纪的?)?(?P<decade>\d{{4}}|\d0|[二三四五六七八九]十)年代"
         r"|(?P<clock>(?:\d{1,2}|十[一二]?|[二两三四五六七八九]|(?<=午)一)点(?:半|(?:\d{1,2}|[一二三四五]?十[一二三四五六七八九]?)分)?)"
         rf"|(?P<year>\d{{4}}|[零〇{_ONES}]{{4}}|(?<!\d)0\d|[零〇][{_ONES}]|(?<!\d)[89]\d(?= ?年(?![前后来以之间多]))"
         rf"|(?<!\d)\d\d(?=年(?:\d\d?|[十{_ONES}]+)月)) ?年"
         r"|(?P<month>\d{1,2}|十[一二]?|[一二三四五六七八九])月(?:份)?(?!天(?!气)|[亮光饼台票球嫂])|(?P<day>\d{1,2}|(?<=月)[一二三]?十?[一二三四五六七八九]?)[日号]"
+        rf"|(?P<last>上)(?=[几两{_ONES}十\d]+个?[天周月年])|(?P<next>下)(?=[几两{_ONES}十\d]+个?[天周月年])"
         rf"|(?P<phrase>{phrases})|第(?P<ordinal>\d{{1,2}}|[一二三四五六七八九十])|(?P<number>{number})|(?P<mark>[,，。.?？!！;；])|(?P<other>\w+?|[^\w\s])"
     )
 
@@ -56,6 +57,8 @@ def chinese_tokens(text: str, begin: int, finish: int) -> list[Token]:
             tokens.append(Token("x", 0, start, end, match[0]))  # "星期天乐队", "元旦快乐"
         elif kind == "phrase":
             tokens.extend(Token(code, value, start, end, match[0]) for code, value in single[match[0]])
+        elif kind in ("last", "next"):
+            tokens.append(Token("V" if kind == "last" else "X", 1, start, end, match[0]))  # "上两周"
         elif kind == "year":
             tokens.append(Token("Y", _year(match["year"]), start, end, match[0]))
         elif kind in codes:

@@ -21,7 +21,7 @@ _ISO_WEEK = re.compile(r"(\d{4})-?W(\d\d)", re.IGNORECASE)
 _LETTERS = re.compile(r"^(\d\d?)[/-]?([A-Za-z]+)[/-]?(\d+)$")
 _ZONE = re.compile(r" [A-Za-z]{3,4}$")  # an unknown zone is ignored
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?: ?Z|[+-]\d\d:\d\d)?)?")
-_MONTH = re.compile(r"(\d{4})[/-](\d\d?)|(\d\d?)/(\d{4})")
+_MONTH = re.compile(r"(\d{4})[/-](\d\d?)|(\d\d?)[/-](\d{4})")
 _NUMERIC = re.compile(r"(\d{1,4})([/.-])(\d{1,2})\2(\d{4}|\d\d?)")
 _CLOCK = re.compile(r"\d{1,2}\s*(?::|h|uhr|[ap]\.?m)", re.IGNORECASE)
 

@@ -24,6 +24,7 @@ _DATES = (
     r"(?!1/2000)(?:0?[1-9]|1[0-2])/(?:19|20)\d\d",
     r"(?:19|20)\d\d-?W[0-5]\d",
     r"(?:19|20)\d\d-(?:0[1-9]|1[0-2])",
+    r"(?:0[1-9]|1[0-2])-(?:19|20)\d\d",
     r"(?:19|20)\d\d[/-][1-9]",
     r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])",
 )
@@ -33,7 +34,7 @@ _CLOCKS = (
     r"\d{1,2}(?:\.\d\d)? ?[ap]\.?m\b\.?",
     r"\d{1,2}(?::\d\d)?ish",
     r"\d{1,2}h\d\d",
-    r"\d{1,2}(?: Uhr|-Uhr(?=-))",
+    r"\d{1,2}(?: ?Uhr|-Uhr(?=-))",
     r"\d{1,2} o['’]clock",
 )
 _FORMS = {  # each form by its name; the first that matches is taken
@@ -44,10 +45,10 @@ _FORMS = {  # each form by its name; the first that matches is taken
     "month_day": r"(?<![\w./])\d{1,2}/\d{1,2}(?![\w/.%]| of\b| de\b)",
     "years": r"(?<![\w./])(?:19|20)\d\d/(?:\d\d|(?:19|20)\d\d)(?![\w/.])",
     "clock": rf"(?<![\w.:])(?:{'|'.join(_CLOCKS)})(?![\w:])|(?:{_AFTER})\d\d? ?h(?:eures?)?(?: ?\d\d)?\b",
-    "decade": r"(?<!\w)(?:(?:1[0-9]|20)\d0s|['’]\d0s|(?<![\w'’])[2-9]0s)(?!\w)"
+    "decade": r"(?<!\w)(?:(?:1[0-9]|20)\d0['’]?s|['’]\d0s|(?<![\w'’])[2-9]0['’]?s)(?!\w)"
     r"|(?<!\w)(?:19|20)?[2-9]0er(?:n\b|[- ]Jahren?\b)",
     "short": r"(?<!\w)['’]\d\d(?!\w)",
-    "ordinal": r"(?<![\w.])(?:\d{1,2}(?:st|nd|rd|th|e|s?te[nr]?|è?me|ère|er|[ºª])|\d\.[ºª])(?!\w)"
+    "ordinal": r"(?<![\w.])(?:\d{1,2}(?:st|nd|rd|th|e|s?te[nrs]?|è?me|ère|er|[ºª])|\d\.[ºª])(?!\w)"
     r"|(?<![\w.,])\d{1,2}\.(?= (?:[A-ZÄ]|und |bis )|[A-ZÄ][a-zä]{2}|[–-]\d)"
     rf"|(?:{_GOVERNED})\d\d?\.(?!\d)",
     "number": r"(?<![\w.,:/$€£#+])(?:(?:19|20)\d\d(?=[QH][1-4]\b)|\d{1,4}(?![\w/%€]|[:.,]\d)"
@@ -230,6 +231,17 @@ def _dated(match: re.Match[str], kind: str, before: str, language: str) -> list[
     return [Token(code, _clock(found.lower()) if code == "C" else found, start, end, found)]
 
 
+def _is_number(text: str, start: int, end: int) -> bool:
+    """Whether a figure is one of at least three that hyphens join: "138-2010-2015"."""
+    if "-" not in (text[start - 1 : start], text[end : end + 1]):
+        return False
+    while start and (text[start - 1].isdigit() or text[start - 1] == "-"):
+        start -= 1
+    while end < len(text) and (text[end].isdigit() or text[end] == "-"):
+        end += 1
+    return text[start:end].strip("-").count("-") > 1
+
+
 def _counted(match: re.Match[str], kind: str, language: str) -> list[Token]:
     """Returns the token of an ordinal, of a year or of another number."""
     found, (start, end) = match[0], match.span()
@@ -238,6 +250,8 @@ def _counted(match: re.Match[str], kind: str, language: str) -> list[Token]:
             return [Token("#", 0, start, end, found)]
         return [Token("O", int(re.sub(r"\D", "", found)), start, end, found)]
     figure = int(found)
+    if _is_number(match.string, start, end):
+        return [Token("#", 0, start, end, found)]
     return [Token("Y" if len(found) == 4 and 1000 <= figure < 3000 else "N", figure, start, end, found)]
 
 

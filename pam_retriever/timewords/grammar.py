@@ -30,7 +30,7 @@ _LEAD = "(?:[LXT]U|t?U[LX])[inhr,]?t?"  # "last year at" Christmas
 RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] = tuple(
     (re.compile(pattern), code, rule)
     for pattern, code, rule in (
-        (rf"(?:h?C,?n?t?|Pot?)?(?:{_WEEKDAY},?)?D(?:[,#]W\.|{_ITS_WEEKDAY})(?:,?{AT})?", "D", dated.figures),
+        (rf"(?:h?C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?D(?:[,#]W\.|{_ITS_WEEKDAY})(?:,?{AT})?", "D", dated.figures),
         (
             rf"(?:h?C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?[NO]o?M,?{_YEAR}?{_ITS_WEEKDAY}(?:,?{AT})?",
             "M",
@@ -69,7 +69,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (rf"OU{_YEAR}?", "U", ordinal.numbered_week),
         (r"t?T?[LXTV]t?U|t?TVU", "U", counted.relative_unit),
         (r"t?U[LXT]", "U", counted.relative_unit),
-        (r"TN[LV]U|t?[LXTV]t?wo?U|t?[LXTV]t?w?NU|[tTo]?N[LV]U|t?NU[LX]|t?[NN]?[LXV]NU", "U", counted.rolling_units),
+        (r"TN[LV]U|t?[LXTV]t?wo?U|t?[LXTV]t?w?NU|[tTo]?N[LVX]U|t?NU[LX]|t?[NN]?[LXV]NU", "U", counted.rolling_units),
         (rf"t?[LXV]N{_TO}?NU|[tTo]?N{_TO}N[LV]U", "U", counted.rolling_units),
         (r"t?k(?=[u&q])|(?<=bk&)t?k", "k", counted.now),
         (r"(?:[hnir]?t?)?U", "U", counted.plain_weekend),
@@ -101,10 +101,10 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
             weekdays.weekday,
         ),
         (rf"n?t?W(?=(?:[,&]n?t?W)*&n?t?Wo?t?{_OF_WEEK})|(?<={_LEADING_WEEK}W&)W", "W", weekdays.weekday_of_list),
-        (r"n?t?W,?t?[NO](?=[.,&u]|$)|n?t?WtO(?![MoNZ])", "W", weekdays.weekday_and_day),
+        (r"n?t?W,?t?[NO](?=[.,&ubf]|$)|n?t?WtO(?![MoNZ])", "W", weekdays.weekday_and_day),
         (r"t?So?(?:J|Yu[YN])", "S", dated.season),
         (rf"t?T?[LXTV]t?SU?|{_LEAD}S|t?S[LX](?!U)|t?SU?{_YEAR}?|YS|t?Uo?SU?{_YEAR}?", "S", dated.season),
-        (rf"t?Q{_YEAR}?|U?Yu?Q|{_LEAD}Q", "Q", dated.quarter),
+        (rf"T?t?Q{_YEAR}?|U?Yu?Q|{_LEAD}Q", "Q", dated.quarter),
         (rf"G{_YEAR}?|U?Yu?G|[LXT]UG", "G", dated.half_year),
         (rf"t?[LXT]?HU{_YEAR}?|(?<!B)t?Uot?H{_YEAR}?", "H", dated.week_of_holiday),
         (r"H[AF]NU", "H", dated.beside_holiday),
@@ -117,18 +117,18 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         ),
         (rf"h?t?v[oi]?t?Q{_YEAR}?", "Q", dated.phase_of_quarter),
         (
-            r"n?t?(?:[OL](?:N|wo?)?[UW]o|O(?:N|wo?)?[UW]i|(?<=[nt])L(?:N|wo?)?[UW]i)t?M(?:,?o?Y|o?[LXT]U)?",
+            r"n?t?(?:[OL](?:N|wo?)?[UW]o|O(?:N|wo?)?[UW]i|(?<=[nt])L(?:N|wo?)?[UW]i|LWi)t?M(?:,?o?Y|o?[LXT]U)?",
             "M",
             ordinal.nth_in_month,
         ),
-        (rf"t?OU(?:{_YEAR}|ot?U)?|t?(?:[OL](?:N|w)?|N[OL])U(?:oY|ot?[LXT]?U|oU[LX])", "U", ordinal.nth_in_year),
+        (rf"Y,?t?OU|t?OU(?:{_YEAR}|ot?U)?|t?(?:[OL](?:N|w)?|N[OL])U(?:oY|ot?[LXT]?U|oU[LX])", "U", ordinal.nth_in_year),
         (r"t?[OL](?:N|wo?)?[UW]o(?:t?[LXT]U|t?U[LX]|t?U)|[LXT]Uo?ON?[UW]", "U", ordinal.nth_in_month),
         (rf"Y?M{_YEAR}?o?ON?[UW]", "M", ordinal.nth_in_month),
-        (r"et?TU|ei?tU|eR", "e", counted.earlier_or_later),
+        (r"et?TU|ei?tU|eR|exU|eU", "e", counted.earlier_or_later),
         (r"n?t?[NO]o(?:t?[LXT]U|t?U[LX]|t?U)|n?t?O[LXT]U|[LXT]UO", "U", ordinal.day_of_that_month),
         (r"Pot?O|(?:n(?:W,?)?|(?<=[saqBur])|(?<=Uo))tO|nO(?=[.,&]|$)|[fb]t?O[u&]h?t?O", "O", ordinal.day_of_month),
         (r"t?O", "O", ordinal.day_of_month),
-        (r"(?:t|tU|(?<=f)|(?<=Uo))NP?(?=[.,&]|$)|[fo]t?N[uh]t?N(?=[.,&]|$)", "N", ordinal.day_without_ordinal),
+        (r"(?:t|tU|(?<=f)|(?<=Uo))NP?(?=[.,&]|$|[hug]t?C)|[fo]t?N[uh]t?N(?=[.,&]|$)", "N", ordinal.day_without_ordinal),
     )
 )
 

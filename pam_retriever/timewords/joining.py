@@ -176,7 +176,7 @@ def joined(tokens: list[Token], found: list[Atom], context: Context) -> list[Tim
     joiner = Joiner(tokens, context)
     times: list[Time] = []
     found = _with_years(joiner, [atom for atom in found if not is_title(tokens, atom.first, atom.last)])
-    found = _beside_others(joiner, found)
+    found = _beside_others(joiner, _in_week(joiner, found))
     ends, at, listed = _ends_of_lists(joiner, found), 0, False
     while at < len(found):
         atom = found[at]
@@ -197,6 +197,25 @@ def joined(tokens: list[Token], found: list[Atom], context: Context) -> list[Tim
             listed = ends[at] is not None
         at += 1
     return times
+
+
+def _in_week(joiner: Joiner, found: list[Atom]) -> list[Atom]:
+    """Gives weekdays their week: "next week from Wednesday to Friday"."""
+    placed: list[Atom] = []
+    week: Span | None = None
+    for atom in found:
+        before = placed[-1] if placed else None
+        link = joiner.between(before, atom) if before is not None else ""
+        weekday = re.fullmatch("[nt]*W", joiner.codes[atom.first : atom.last + 1]) is not None
+        if before is not None and weekday and before.kind == "week" and re.fullmatch("[bf]t?", link):
+            week = joiner.resolve(placed.pop())
+        elif not weekday or re.fullmatch("[u&]n?t?", link) is None:
+            week = None
+        if week is not None:
+            day = week[0] + int(joiner.tokens[atom.last].value) * DAY
+            atom = replace(atom, resolve=partial(_always, (day, day + DAY)), fixed=True)
+        placed.append(atom)
+    return placed
 
 
 def _beside_others(joiner: Joiner, found: list[Atom]) -> list[Atom]:

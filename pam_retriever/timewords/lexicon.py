@@ -75,7 +75,7 @@ MOVED = listed("moved postpone postponed pushed rescheduled delayed deferred shi
 
 # words that have another meaning after (True), or not after (False), a token with one of these codes
 DEPENDING: dict[str, tuple[str, bool, Entry | None]] = {
-    "morgen": ("R", True, (("P", "morning"),)),  # "heute Morgen"
+    "morgen": ("Rn", True, (("P", "morning"),)),  # "heute Morgen", "am Morgen"
     "mañana": ("Tt", True, (("P", "morning"),)),  # "esta mañana"
     "following": ("U", True, (("a", 1),)),  # "the week following 10 July", unlike "the following week"
     "preceding": ("t", True, (("L", 1),)),  # "the preceding week", unlike "the week preceding 10 July"

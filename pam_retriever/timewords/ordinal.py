@@ -230,7 +230,7 @@ def day_of_month(match: Match) -> Atom | None:
     token, following = match.token("O"), match.next()
     previous = match.tokens[match.first - 1] if match.first else None
     before = previous.code if previous is not None else ""
-    german = token.text.endswith(".") and match.context.language == "de"
+    german = token.text.endswith((".", "te", "ten")) and match.context.language == "de"
     chinese = token.text.endswith(("号", "日"))
     if following is None or following.code in ".,&" or (match.context.language == "en" and begins_phrase(match)):
         ends = True

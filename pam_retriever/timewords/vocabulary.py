@@ -102,7 +102,8 @@ c3: diese_zeit dieser_zeit selben_zeit gleichen_zeit dieselbe_zeit gleiche_zeit
 k: jetzt|eearlier: früher|elater: später danach
 i1 Hthe_holidays: zwischen_den_jahren|Hthe_holidays: jahreswechsel
 Hchristmas_days: weihnachtstage weihnachtstagen weihnachtsfeiertage weihnachtsfeiertagen
-Hchristmas: ersten_weihnachtstag ersten_weihnachtsfeiertag|Hboxing_day: zweiten_weihnachtstag zweiten_weihnachtsfeiertag
+Hchristmas: weihnachtstag ersten_weihnachtstag ersten_weihnachtsfeiertag
+Hboxing_day: zweiten_weihnachtstag zweiten_weihnachtsfeiertag
 vlate S1: spätsommer|vearly S1: frühsommer|vmid S1: hochsommer|vlate S2: spätherbst|vearly S2: frühherbst
 x: guten_morgen guten_abend guten_tag gute_nacht
 T1 Uyear: heuer
@@ -111,11 +112,14 @@ Uquarter: quartal quartals|Uweekend: wochenende|Udecade: jahrzehnt|Ucentury: jah
 N1: eins|N2: zwei|N3: drei|N4: vier|N5: fünf|N6: sechs|N7: sieben|N8: acht|N9: neun|N10: zehn|N11: elf|N12: zwölf
 N13: dreizehn|N14: vierzehn|N15: fünfzehn|N16: sechzehn|N17: siebzehn|N18: achtzehn|N19: neunzehn|N20: zwanzig
 N30: dreißig
-O1: erste ersten erster|O2: zweite zweiten|O3: dritte dritten|O4: vierte vierten|O5: fünfte fünften
+O1: erste ersten erster erstes|O2: zweite zweiten zweiter zweites|O3: dritte dritten dritter drittes
+O4: vierte vierten vierter viertes
+O5: fünfte fünften
 O6: sechste sechsten|O7: siebte siebten|O8: achte achten|O9: neunte neunten|O10: zehnte zehnten
 S0: frühling frühjahr|S1: sommer sommermonate sommermonaten sommerferien
 S2: herbst|S3: winter wintermonate wintermonaten
-Hchristmas_days: weihnachten|Hchristmas_eve: heiligabend|Hnew_year's_eve: silvester|Hnew_year: neujahr|Heaster: ostern
+Hchristmas_days: weihnachten|Hchristmas_eve: heiligabend|Hnew_year's_eve: silvester|Hnew_year: neujahr neujahrstag
+Heaster: ostern
 Hgood_friday: karfreitag|Heaster_monday: ostermontag|Hpentecost: pfingsten|Hhalloween: halloween
 Heaster: ostersonntag|Hwhit_monday: pfingstmontag|Hpentecost: pfingstsonntag|Hmaundy_thursday: gründonnerstag
 Hascension: himmelfahrt christi_himmelfahrt vatertag|Hmother's_day: muttertag|Hcarnival_monday: rosenmontag
@@ -168,7 +172,7 @@ R-1: hier|R0: aujourd'hui aujourd’hui|R1: demain|R-2: avant-hier|R2: après-de
 Pmorning: matin|Pafternoon: après-midi|Pevening: soir|Pnight: nuit
 B1: d'_avant_le d'_avant_la d'_avant_les
 L1: dernier dernière derniers dernières passé passée d'_avant précédent précédente
-X1: prochain prochaine prochains prochaines qui_vient
+X1: prochain prochaine prochains prochaines qui_vient qui_suit suivant suivante suivants suivantes
 L2: avant-dernier avant-dernière|T1: ce cet cette ces
 w1: quelques|A1: il_y_a|F1: dans|vmid: mi milieu|vbegin: début|vend: fin
 t1: le la l'|t2: les|o1: de d' des|i1: en pendant durant courant|h1: au|r1: pour|b1: entre|&1: et ou|f1: du
@@ -179,9 +183,9 @@ a1: après postérieurs_à postérieures_à|g1: vers|E1: tous chaque toutes
 _SPANISH = """
 M1: enero ene|M2: febrero feb|M3: marzo|M4: abril abr|M5: mayo|M6: junio|M7: julio|M8: agosto
 M9: septiembre setiembre sept set|M10: octubre oct|M11: noviembre nov|M12: diciembre dic
-W0: lunes|W1: martes|W2: miércoles|W3: jueves|W4: viernes|W5: sábado|W6: domingo
+W0: lunes lun|W1: martes|W2: miércoles mié|W3: jueves jue|W4: viernes vie|W5: sábado sáb|W6: domingo
 Uminute: minuto minutos|Uhour: hora horas|Uday: día días|Uweek: semana semanas|Umonth: mes meses|Uyear: año años
-Uquarter: trimestre|Uhalf: semestre mitad medio media quincena|Uweekend: fin_de_semana finde
+Uquarter: trimestre|Uhalf: semestre mitad medio media quincena|Uweekend: fin_de_semana finde weekend
 C12h: mediodía|C0h: medianoche
 Ucentury: siglo|Udecade: década|N30 Uminute: media_hora|N15 Uminute: cuarto_de_hora|N90 Uminute: hora_y_media
 N6 Umonth: medio_año
@@ -211,7 +215,8 @@ R-1: ayer|R0: hoy|R1: mañana|R-2: anteayer antier antes_de_ayer|R2: pasado_mañ
 Pafternoon: tarde por_la_tarde|Pdawn: madrugada de_madrugada|Pnight: noche por_la_noche|Pmorning: por_la_mañana
 R-1 Pnight: anoche|R-2 Pnight: anteanoche antenoche
 L1: pasado pasada pasados pasadas último última últimos últimas anterior
-X1: próximo próxima próximos próximas siguiente siguientes que_viene|L2: antepasado antepasada penúltimo penúltima
+X1: próximo próxima próximos próximas siguiente siguientes que_viene que_vienen
+L2: antepasado antepasada penúltimo penúltima
 T1: este esta
 w1: unos unas algunos algunas|A1: hace|F1: dentro_de|vmid: a_mediados_de mediados_de a_mediados_del
 vbegin: a_principios_de principios_de a_comienzos_de a_principios_del a_comienzos_del
@@ -227,15 +232,17 @@ W0: 周一 星期一 礼拜一|W1: 周二 星期二 礼拜二|W2: 周三 星期�
 W5: 周六 星期六 礼拜六|W6: 周日 周天 星期日 星期天 礼拜天
 Uminute: 分钟|Uhour: 小时 个小时|Uday: 天|Uweek: 周 星期 个星期 个礼拜|Umonth: 个月|Uyear: 年|Uweekend: 周末 个周末
 L2 Uweek: 上上周 上上星期 上上个星期
-L1 Uweek: 上周 上星期 上个星期 上礼拜|T1 Uweek: 本周 这周 这个星期|X1 Uweek: 下周 下星期 下个星期
+L1 Uweek: 上周 上星期 上个星期 上礼拜 上个礼拜 上一周|T1 Uweek: 本周 这周 这一周 这个星期 这礼拜 这个礼拜
+X1 Uweek: 下周 下星期 下个星期 下礼拜 下个礼拜 下一周
 L2 Umonth: 上上个月 上上月|L1 Umonth: 上个月 上月|T1 Umonth: 本月 这个月|X1 Umonth: 下个月 下月
 L1 Uquarter: 上季度 上个季度|T1 Uquarter: 本季度 这个季度
 N6 Umonth: 半年|N30 Uminute: 半小时 半个小时 半个钟头|N15 Uday: 半个月|N15 Uminute: 一刻钟|N90 Uminute: 一个半小时
 N45 Uday: 一个半月|Umonth: 个多月|Uweek: 个多星期|Uhour: 个多小时|Uyear: 年多
 V1 w1 Uday: 这几天 这些天 近几天 近日|V1 N2 Uday: 这两天
 L2 Uweekend: 上上周末 上上个周末|y1: 至今|k: 现在 目前 如今|j1: 起 开始|O-1: 最后|c3: 同期 这个时候 这时候 此时
-T1 Uyear vmid: 年中|T1 Umonth vmid: 月中|Uhalf: 半|Pdawn: 凌晨|L2 Uyear: 前年|L1 Uyear: 去年|T1 Uyear: 今年
-X1 Uyear: 明年
+T1 Uyear vmid: 年中|T1 Umonth vmid: 月中|Uhalf: 半|Pdawn: 凌晨|L2 Uyear: 前年
+L1 Uyear: 去年 上年 上一年|T1 Uyear: 今年 这一年
+X1 Uyear: 明年 下年 下一年|Hapril_fools: 愚人节
 L1 Uweekend: 上周末 上个周末|T1 Uweekend: 本周末 这周末 这个周末|X1 Uweekend: 下周末 下个周末
 R-1: 昨天 昨日|R-2: 前天|R-3: 大前天|R3: 大后天|R0: 今天 今日|R1: 明天 明日|R2: 后天|R-1 Pnight: 昨晚|R0 Pnight: 今晚
 Pmorning: 早上 上午 清晨|Pafternoon: 下午|Pevening: 晚上 傍晚|Pnight: 半夜 夜里 深夜|R-1 Pnight: 昨夜

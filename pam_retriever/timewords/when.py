@@ -10,7 +10,7 @@ from pam_retriever.timewords.periods import OPEN_END, OPEN_START, Moment, Period
 from pam_retriever.timewords.reader import local_time, read_question, to_utc
 
 _EXPECTED = 'words ("last week", "July 2023"), a datetime, a date, or a pair (start, end) of them'
-_FRONTS = {"en": ("in ", "on "), "de": ("im ", "am "), "fr": ("en ", "à "), "es": ("en ", "el "), "zh": ("",)}
+_FRONTS = {"en": ("in ", "on "), "de": ("im ", "am "), "fr": ("en ", "à ", "le "), "es": ("en ", "el "), "zh": ("",)}
 
 
 _STOP = re.compile(r"(?<=[^\W\d])\.$")  # of "Fri."
