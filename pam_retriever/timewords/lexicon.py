@@ -87,7 +87,7 @@ DEPENDING: dict[str, tuple[str, bool, Entry | None]] = {
     "du": ("vPNOUSHQ", True, (("o", 1),)),  # "à la fin du mois dernier", unlike "du 3 au 10 mai"
     **dict.fromkeys(("passé", "passée"), ("UWSMH", False, None)),  # "s'est-il passé"
     **dict.fromkeys(
-        ("pasado", "pasada", "pasados", "pasadas"), ("UWSMHt", False, None)
+        ("pasado", "pasada", "pasados", "pasadas"), ("UWSMHtN", False, None)
     ),  # "ha pasado", unlike "el pasado lunes"
     "back": ("Ud", False, None),  # "a week back", unlike "I'll be back Friday"
 }
