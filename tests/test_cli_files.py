@@ -186,6 +186,15 @@ def test_times_that_are_dates_can_be_asked_for(tmp_path, capsys):
     assert capsys.readouterr().out.count("a 1") == 1
 
 
+def test_a_question_without_a_hit_says_so_beside_the_output(tmp_path, capsys):
+    events = [{**event, "time": "2023-05-08"} for event in walk("a", 3)]
+    assert fit(write(tmp_path / "events.jsonl", events), tmp_path / "index") == 0
+    for options, said in (([], "pam-retriever: nothing was found\n"), (["--json"], "")):
+        capsys.readouterr()
+        assert main(["recall", str(tmp_path / "index"), "--when", "2022", *options]) == 0
+        assert capsys.readouterr() == ("", said)
+
+
 def test_times_of_which_one_is_no_date_are_told(tmp_path, capsys):
     """One line without a date would silently take the time from every memory."""
     days = ["2023-05-08T13:56:00", "July 3", "2023-08-14T14:24:00Z"]

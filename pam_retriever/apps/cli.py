@@ -351,7 +351,9 @@ def _print(hits: Sequence[Hit], as_json: bool) -> None:
         for one in Hits(hits).to_dicts():
             print(terminal.json_line(one))
         return
-    if hits and table.can_print():
+    if not hits:
+        print("pam-retriever: nothing was found", file=sys.stderr)
+    elif table.can_print():
         table.print_table(hits)
         return
     for hit in hits:
