@@ -63,7 +63,7 @@ def row(path: Path) -> str:
 def _brought(path: Path, finished: str) -> str:
     """Returns the first commit in which a file has its run's time; without a time, the last commit of the file."""
     when = ("-S", finished, "--reverse") if finished else ("-1",)
-    commit = _git("log", "--format=%h", *when, "--", str(path)).split()[0]
+    commit = _git("log", "--format=%h", "--abbrev=10", *when, "--", str(path)).split()[0]
     mark = "‡" if _is_before(commit, SECOND_EDITION) else "†"
     return f"`{commit}` {mark}"
 
