@@ -41,28 +41,6 @@ _TELLING = {
 }
 TELLING = {language: listed(words) for language, words in _TELLING.items()}
 LETTERS = {"de": frozenset("äöüß"), "fr": frozenset("àâçèéêîôùûœ"), "es": frozenset("áéíñóú¿¡")}
-# words that show that a sentence is about the future
-FUTURE = {
-    "en": r"\b(will|won't|shall|gonna|going to|plan(?:s|ned|ning)?|upcoming|looking forward|can't wait|due|about to)\b"
-    r"|'ll\b|\bwhen(?:['’]s| is| are| does| do)\b|\bneeds? to\b|\bha(?:s|ve) to\b",
-    "de": r"\b(wird|werden|werde|wirst|muss|müssen|planen|plane|geplant|vorhaben)\b",
-    "fr": r"\b(allons|vais|va|vont|prévue?s?|prévoyons|\w{2,}(?:rai|ront|[ed]r(?:as|ons|ez))|sera|aura|fera|ira"
-    r"|viendra)\b",
-    "es": r"\b(vamos a|voy a|va a|van a|planeamos|planeado|(?:(?-i:[a-zíóú])|(?<!\w )\w)\w*[aeid]r(?:ás|á|emos|án)"
-    r"|haré|iré|seré|estaré|tendré|vendré|podré|saldré|llegaré|volveré)\b",
-    "zh": r"将(?!军)|(?<![开聚晚约社机一年大宴协学的个么些场])会(?![议员计面谈话所场长])|(?<![重主需])要(?![求点])"
-    r"|打算|安排|有空|计划(?=[在去做要明下])",
-}
-# with these words before it, "plan" or "going to" is about the past, as it was then
-PAST = {"en": r"\b(did|was|were|had)\b", "de": r"\b(war|waren|hatten?|wurden?)\b", "fr": r"\b(était|étaient|avait)\b"}
-# words that show that a question is about what was: "at 3 pm" in it is a time of today or yesterday
-PERFECT = {
-    "en": r"\b(did|was|were|had|\w{2,}ed|said|told|came|went|wrote|sent|got|made|saw|met|rang)\b",
-    "de": r"\b(habe|hast|hat|haben|hatten?|war|waren|wurden?)\b",
-    "fr": r"\b(ai|as|avons|avez|ont|était|étaient|étais)\b|\ba-t-|\bs'est\b|\bqui a\b",
-    "es": r"\b(dije|dijo|hice|hizo|hicimos|fue|fui|vino|tuve|estuve|\w{2,}[éó])(?!\w)",
-    "zh": "了",
-}
 # words that are also common words: a month or weekday only with a capital, or in a text without capitals
 HOMONYMS = listed("may march mar jan jun sep dec oct nov sun sat wed mon april june august fri thu tue")
 # given names that are also months: "for June" and "after May" are times only with a year or a day

@@ -9,12 +9,13 @@ from datetime import datetime, timedelta, timezone, tzinfo
 from functools import partial
 
 from pam_retriever.errors import InvalidInput
-from pam_retriever.timewords.ahead import looks_ahead, pattern
+from pam_retriever.timewords.ahead import looks_ahead
 from pam_retriever.timewords.grammar import atoms
 from pam_retriever.timewords.joining import FAR_FUTURE, FAR_PAST, Time, joined
-from pam_retriever.timewords.lexicon import LANGUAGES, PERFECT, Token
+from pam_retriever.timewords.lexicon import LANGUAGES, Token
 from pam_retriever.timewords.match import Context
 from pam_retriever.timewords.periods import OPEN_END, OPEN_START, Period
+from pam_retriever.timewords.tense import PERFECT
 from pam_retriever.timewords.titles import is_about_words, without_titles
 from pam_retriever.timewords.tokens import language_of, names_a_time, tokenize
 
@@ -87,7 +88,7 @@ def _read(text: str, now: datetime | None, language: str | None, whole: bool) ->
                 continue
             look = partial(looks_ahead, text, sentence[0].start, sentence[-1].end, language, not whole)
             timed = whole and any(token.code == "C" for token in sentence)  # only a time of day asks for what was
-            past = timed and pattern(PERFECT[language]).search(text) is not None
+            past = timed and PERFECT.search(text, language) is not None
             context = Context(local, language, look, past, not whole, zone)
             found = atoms(sentence, context)
             if found:
