@@ -230,6 +230,12 @@ def test_months_years_and_decades(text: str, span: Span) -> None:
     assert found(text) == [span]
 
 
+def test_until_a_month_to_come() -> None:
+    assert found("Is he away until June?") == [(OPEN_START, utc(7, 1))]
+    assert found("Was he away until June?") == [(OPEN_START, utc(7, 1, 2025))]
+    assert found("Bis Juni ist er weg, oder?") == [(OPEN_START, utc(7, 1))]
+
+
 def test_weekdays_in_weeks() -> None:
     assert found("Are we free on Sunday in two weeks?") == [whole(utc(5, 31))]
     assert found("Ich bin am Sonntag in 2 Wochen wieder da.") == [whole(utc(5, 31))]

@@ -11,7 +11,7 @@ from pam_retriever.timewords.ahead import looks_ahead
 
 TABLES = {
     **{name: getattr(tense, name) for name in ("FUTURE", "WAS", "PERFECT", "PAST", "PARTICIPLE")},
-    **{name: getattr(plans, name) for name in ("PLANNED", "ASKED", "PRESENT")},
+    **{name: getattr(plans, name) for name in ("PLANNED", "ASKED", "PRESENT", "LASTING")},
 }
 FORMS = [
     (name, language, example, pattern)
@@ -40,6 +40,8 @@ def test_an_example_of_the_past_is_found_by_no_other_form(name: str, language: s
         ("What did we plan for June?", "en", False, "planned"),
         ("What do we have on Sunday?", "en", False, "asked"),
         ("What did we have on Sunday?", "en", False, ""),
+        ("Is he away until June?", "en", False, "lasting"),
+        ("Was he away until June?", "en", False, ""),
         ("Am I free on Sunday?", "en", False, "present"),
         ("We're moving on the 20th.", "en", True, "present"),
         ("We were moving on the 20th.", "en", True, ""),

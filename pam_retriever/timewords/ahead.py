@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pam_retriever.timewords.plans import ASKED, PLANNED, PRESENT
+from pam_retriever.timewords.plans import ASKED, LASTING, PLANNED, PRESENT
 from pam_retriever.timewords.tense import FUTURE, PARTICIPLE, PAST, WAS
 
 _MEANT = ("plan", "going", "need", "ha", "geplant", "prévu")  # what these announce may be over: "What did we plan?"
@@ -14,8 +14,8 @@ def looks_ahead(text: str, start: int, end: int, language: str, said: bool) -> s
     Returns:
         "future" for "What will we do"; "present" for a plan in the present tense ("We're moving on the 20th", "What's
         on my calendar"); "asked" for another question in the present tense ("What do we have on Sunday"); "planned"
-        for "What did we plan", and for a text (``said``) that does not tell what was;
-        nothing for other sentences.
+        for "What did we plan", and for a text (``said``) that does not tell what was; "lasting" for another question
+        about what is ("Is he away"); nothing for other sentences.
     """
     found = FUTURE.search(text, language, start, end)
     if found is not None:
@@ -32,7 +32,9 @@ def looks_ahead(text: str, start: int, end: int, language: str, said: bool) -> s
     if said:
         return "planned"
     asked = PRESENT.search(text, language, start, end) is not None
-    return "asked" if asked and PARTICIPLE.search(text[start:end], language) is None else ""
+    if PARTICIPLE.search(text[start:end], language) is not None:
+        return ""
+    return "asked" if asked else "lasting" if LASTING.search(text, language, start, end) is not None else ""
 
 
 def _clause_is_past(text: str, start: int, end: int, language: str, plan: tuple[int, int]) -> bool:

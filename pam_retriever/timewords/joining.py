@@ -66,6 +66,8 @@ class Joiner:
             if future is None and not atom.fixed:
                 if self.is_booked(atom) or (self.context.ahead == "planned" and self.is_yearly(atom)):
                     return self.nearest(atom)
+                if self.context.ahead == "lasting" and self.is_until(atom):
+                    future = True  # "Is he away until June?"
                 asked = self.context.ahead in ("present", "asked") and self.context.language != "fr"  # "du 14 juillet"
                 front = self.tokens[max(0, atom.first - 3) : atom.first]
                 opened = any(token.value == "open" or token.text in ("up", "down") for token in front)  # "goes up from"
@@ -85,6 +87,12 @@ class Joiner:
         words = [token.text.lower() for token in self.tokens]
         verb = any(word == "book" and before in _WHO for before, word in pairwise(words))  # unlike "the book for March"
         return verb or not _BOOKED.isdisjoint(words)
+
+    def is_until(self, atom: Atom) -> bool:
+        """Whether "until" or "by" precedes a time."""
+        front = self.before(atom)[-1:]
+        words = [token.text.lower() for token in self.tokens[max(0, atom.first - 3) : atom.first]]
+        return front == "q" or (front == "u" and not _UNTIL.isdisjoint(words))
 
     def is_yearly(self, atom: Atom) -> bool:
         """Whether a time comes once in a year, and is no time of a thing: "the invoice from October"."""

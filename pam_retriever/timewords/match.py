@@ -27,7 +27,7 @@ class Context:
 
     @cached_property
     def ahead(self) -> str:
-        """What ``looks_ahead`` finds: "future", "present", "planned" or nothing."""
+        """What ``looks_ahead`` finds: "future", "present", "planned", "asked", "lasting" or nothing."""
         return self.look()
 
     @property

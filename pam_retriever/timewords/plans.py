@@ -115,6 +115,14 @@ ASKED = Forms(
     es=(("¿Tengo cita?", one_of("tengo tenemos quedamos viene vienes vienen")),),
 )
 
+# what lasts: "until June" in it is the June to come
+LASTING = Forms(
+    en=(("Is he away until June?", r"\b(?:is|are|am|has|have)\b|['’](?:s|re|m)\b"),),
+    de=(("Ist er bis Juni weg?", one_of("ist sind bin hat haben habe bleibt bleiben gilt läuft")),),
+    fr=(("Est-il absent jusqu'en juin ?", one_of("est sont suis ai ont reste restent dure")),),
+    es=(("¿Está fuera hasta junio?", one_of("es son está están estoy tiene tienen sigue siguen dura")),),
+)
+
 # verbs of what a record says, or of a request to look something up, and prepositions
 _KNOWN = (
     "know|remember|recall|think|see|find|say|mention|show|contain|keep|store|look(?: like|ing for)|refer|mean|seem"
