@@ -80,7 +80,7 @@ def _unit_beside(joiner: Joiner, matched: re.Match[str], span: Span, side: str) 
 
 
 _BEFORE = re.compile(
-    r"(?:(?<=t)|(?<![hgaBuqbfsR&t]))Cu?[xZ]{1,4}[nhio]?t?$|(?<![&ufBabqsR])[hg]C,?[nio]?t?$|n?t?P[on]n?t?$"
+    r"(?:(?<=t)|(?<![hgaBuqbfsR&t]))Cu?[xZ]{1,4}[nhio]?t?$|(?<![&ufBabqsR])[hgaBq]C,?[nio]?t?$|n?t?P[on]n?t?$"
 )
 _BEHIND = re.compile(f",?{AT}|{PART}")
 
@@ -98,7 +98,7 @@ def at_clock(joiner: Joiner, atom: Atom) -> tuple[int, int, Span, str] | None:
     behind = _BEHIND.match(joiner.codes, atom.last + 1)
     first = atom.first if before is None else before.start()
     last = atom.last if behind is None else behind.end() - 1
-    clock = [token for token in joiner.tokens[first : atom.first] if token.code in "CP"]
+    clock = [token for token in joiner.tokens[first : atom.first] if token.code in "CPaBq"]
     clock += joiner.tokens[atom.last + 1 : last + 1]
     if not clock:
         return None

@@ -147,10 +147,17 @@ def ago(match: Match) -> Atom | None:
     return _distant(match, -1)
 
 
+_WITHIN = listed("within binnen innerhalb") | {"innerhalb von"}
+
+
 def within(match: Match) -> Atom | None:
     """Reads "within two weeks", if the text looks ahead: from now on, unlike "in two weeks"."""
     unit, now = match.word("U"), match.context.now
-    if match.token("i").text.lower() != "within" or match.context.ahead not in ("future", "present") or unit == "half":
+    if (
+        match.token("i").text.lower() not in _WITHIN
+        or match.context.ahead not in ("future", "present")
+        or unit == "half"
+    ):
         return None
     few = match.has("w") and match.number("w") == 1
     count = match.number("N") if match.has("N") else 5 if few else 2 if match.has("w") else 1

@@ -30,7 +30,7 @@ def day_and_month(match: Match) -> Atom | None:
 
 def days_and_month(match: Match) -> Atom | None:
     """Reads "3-5 May 2023", "May 3rd to 5th"."""
-    if match.token("M").weak:
+    if match.token("M").weak or (match.has("h") and match.context.language == "en"):
         return None
     first, last = (token for token in match.tokens[match.first : match.last + 1] if token.code in "NO")
     month = match.number("M")

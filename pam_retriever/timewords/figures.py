@@ -38,7 +38,7 @@ _CLOCKS = (
     r"\d{1,2} o['’]clock",
 )
 _FORMS = {  # each form by its name; the first that matches is taken
-    "date": rf"(?:(?<![\w,/#$€£-])(?<!(?<!\.)\.)|(?<=\d[/-])(?={_END})|(?<=\d\.[–-]))(?:{'|'.join(_DATES)})"
+    "date": rf"(?:(?<![\w,/#$€£-])(?<!(?<!\.)\.)|(?<=\d[/-])(?={_END})|(?<=\d\.[–/-]))(?:{'|'.join(_DATES)})"
     rf"(?![\w:]|[.,]\d|/(?!\d)|[/-](?!{_END})\d)",
     "day_month": r"(?<![\w.])\d{1,2}\.\d{1,2}\.(?=[\s?!,;)–-]|$)"
     rf"|(?:{'|'.join(_DATIVE)})\d{{1,2}}\.(?:0[1-9]|1[0-2])(?![\w.,%€]| (?:Uhr|Euro|€))",
@@ -49,9 +49,9 @@ _FORMS = {  # each form by its name; the first that matches is taken
     r"|(?<!\w)(?:19|20)?[2-9]0er(?:n\b|[- ]Jahren?\b)",
     "short": r"(?<!\w)['’]\d\d(?!\w)",
     "ordinal": r"(?<![\w.])(?:\d{1,2}(?:st|nd|rd|th|e|s?te[nrs]?|è?me|ère|er|[ºª])|\d\.[ºª])(?!\w)"
-    r"|(?<![\w.,])\d{1,2}\.(?= (?:[A-ZÄ]|und |bis )|[A-ZÄ][a-zä]{2}|[–-]\d)"
+    r"|(?<![\w.,])\d{1,2}\.(?= (?:[A-ZÄ]|und |bis )|[A-ZÄ][a-zä]{2}| ?[–-] ?\d|/\d)"
     rf"|(?:{_GOVERNED})\d\d?\.(?!\d)",
-    "number": r"(?<![\w.,:/$€£#+])(?:(?:19|20)\d\d(?=[QH][1-4]\b)|\d{1,4}(?![\w/%€]|[:.,]\d)"
+    "number": r"(?<![\w.,:/$€£#+])(?:(?:19|20)\d\d(?=[QH][1-4]\b)|\d{1,4}(?![\w%€]|[:.,]\d|/(?![^\W\d_]{3}))"
     r"|\d{1,2}(?=,(?:19|20)\d\d\b))|(?<=\d,)(?:19|20)\d\d(?![\w.,])",
 }
 FIGURES = "|".join(f"(?P<{name}>{form})" for name, form in _FORMS.items())  # they begin with a figure or an apostrophe
@@ -211,8 +211,8 @@ def _mark(match: re.Match[str], before: str, language: str) -> list[Token]:
     found, text, (start, end) = match[0], match.string, match.span()
     if found in "-/" and before and text[start - 1].isalnum() and _joins(text, end, before, language):
         return []
-    if found == "/" and before[-1:] == "D" and text[end : end + 1].isdigit():
-        return [Token("u", 1, start, end, found)]  # "2023-05-01/2023-05-07"
+    if found == "/" and before[-1:] in ("D", "O") and text[end : end + 1].isdigit():
+        return [Token("u", 1, start, end, found)]  # "2023-05-01/2023-05-07", "14./15.10."
     if found == "/" and before[-1:] in ("M", "W") and text[end : end + 3].isalpha():
         return [Token("&", 1, start, end, found)]  # "Nov/Dec"
     return [Token("." if found in '.?!;:¿¡"”)' else _MARKS.get(found, "#"), 0, match.start(), match.end(), found)]

@@ -30,20 +30,20 @@ _LEAD = "(?:[LXT]U|t?U[LX])[inhr,]?t?"  # "last year at" Christmas
 RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] = tuple(
     (re.compile(pattern), code, rule)
     for pattern, code, rule in (
-        (rf"(?:h?C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?D(?:[,#]W\.|{_ITS_WEEKDAY})(?:,?{AT})?", "D", dated.figures),
+        (rf"(?:[haBq]?C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?D(?:[,#]W\.|{_ITS_WEEKDAY})(?:,?{AT})?", "D", dated.figures),
         (
-            rf"(?:h?C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?[NO]o?M,?{_YEAR}?{_ITS_WEEKDAY}(?:,?{AT})?",
+            rf"(?:[haBq]?C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?[NO]o?M,?{_YEAR}?{_ITS_WEEKDAY}(?:,?{AT})?",
             "M",
             dated.day_and_month,
         ),
         (
-            rf"(?:h?C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?M[#,]?t?[NO](?:[,#]?[oi]?Y|o?[LXT]U)?{_ITS_WEEKDAY}(?:,?{AT})?",
+            rf"(?:[haBq]?C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?M[#,]?t?[NO](?:[,#]?[oi]?Y|o?[LXT]U)?{_ITS_WEEKDAY}(?:,?{AT})?",
             "M",
             dated.day_and_month,
         ),
         (rf"Y?,?M,?[NO]PC?|Y,?M,?[NO](?:,?{AT})?", "M", dated.day_and_month),
         (r"[NO](?=(?:[&,]t?[NO])*&t?[NO]o?M)|(?:(?<=M[NO]&)|(?<=M[NO]&t))[NO]", "", ordinal.day_of_list),
-        (r"[NO]uh?t?[NO]o?M(?:,?o?Y|o?[LXT]U)?|[NO]o?uh?t?[NO]o?M", "M", dated.days_and_month),
+        (r"(?:f?t?W)?[NO]o?(?:uh?|h)t?W?[NO]o?M(?:,?o?Y|o?[LXT]U)?", "M", dated.days_and_month),
         (
             rf"(?:[fos]t?)?[NO]uh?t?[NO]{_THAT_MONTH}|bt?[NO][&u]t?[NO]{_THAT_MONTH}|[LXT]U[NO]uO",
             "U",
@@ -101,7 +101,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
             weekdays.weekday,
         ),
         (rf"n?t?W(?=(?:[,&]n?t?W)*&n?t?Wo?t?{_OF_WEEK})|(?<={_LEADING_WEEK}W&)W", "W", weekdays.weekday_of_list),
-        (r"n?t?W,?t?[NO](?=[.,&ubf]|$)|n?t?WtO(?![MoNZ])", "W", weekdays.weekday_and_day),
+        (r"n?t?W,?t?[NO](?=[.,&ubf]|$|[hg]t?C)|n?t?WtO(?![MoNZ])", "W", weekdays.weekday_and_day),
         (r"t?So?(?:J|Yu[YN])", "S", dated.season),
         (rf"t?T?[LXTV]t?SU?|{_LEAD}S|t?S[LX](?!U)|t?SU?{_YEAR}?|YS|t?Uo?SU?{_YEAR}?", "S", dated.season),
         (rf"T?t?Q{_YEAR}?|U?Yu?Q|{_LEAD}Q", "Q", dated.quarter),
@@ -121,7 +121,11 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
             "M",
             ordinal.nth_in_month,
         ),
-        (rf"Y,?t?OU|t?OU(?:{_YEAR}|ot?U)?|t?(?:[OL](?:N|w)?|N[OL])U(?:oY|ot?[LXT]?U|oU[LX])", "U", ordinal.nth_in_year),
+        (
+            rf"[LXT]UOU|Y,?t?OU|t?OU(?:{_YEAR}|ot?U)?|t?(?:[OL](?:N|w)?|N[OL])U(?:oY|ot?[LXT]?U|oU[LX])",
+            "U",
+            ordinal.nth_in_year,
+        ),
         (r"t?[OL](?:N|wo?)?[UW]o(?:t?[LXT]U|t?U[LX]|t?U)|[LXT]Uo?ON?[UW]", "U", ordinal.nth_in_month),
         (rf"Y?M{_YEAR}?o?ON?[UW]", "M", ordinal.nth_in_month),
         (r"et?TU|ei?tU|eR|exU|eU", "e", counted.earlier_or_later),

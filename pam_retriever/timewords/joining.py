@@ -114,9 +114,14 @@ class Joiner:
             governors = "fbiso," if self.context.language in ("fr", "es") else "fbis,"  # "de 2018 a 2020"
             if not dash and front[-1:] not in governors and self.link(left) not in ("through", "thru", "until", "till"):
                 return False  # "add 1000 to 2000"
-        if re.fullmatch(r"#?ut?[hni]?t?", link) or (re.fullmatch("ht?", link) and front.endswith("f")):
-            return True  # "vom 5. August zum 16. August", "du lundi au jeudi"
+        if re.fullmatch(r"#?ut?[hni]?t?", link) or self.is_french_to(link, left, front):
+            return True
         return bool(re.fullmatch(r"&[fi]?t?", link)) and front.endswith("b")
+
+    def is_french_to(self, link: str, left: Atom, front: str) -> bool:
+        """Whether the words between two times are those of "vom 5. zum 16. August", "10 juin au 1er juillet"."""
+        french = self.context.language == "fr" and "M" in self.codes[left.first : left.last + 1]
+        return re.fullmatch("ht?", link) is not None and (front.endswith("f") or french)
 
     def range(self, left: Atom, right: Atom) -> Span | None:
         """Joins two times to a range. A start without a year is the last one before the end."""

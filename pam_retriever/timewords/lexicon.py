@@ -63,7 +63,8 @@ DEPENDING: dict[str, tuple[str, bool, Entry | None]] = {
     "beginning": ("U", True, (("o", 1),)),
     "mo": ("NtLXTV", False, None),  # "2 mo ago", unlike "Mo Farah"
     "du": ("vPNOUSHQ", True, (("o", 1),)),  # "à la fin du mois dernier", unlike "du 3 au 10 mai"
-    **dict.fromkeys(("passé", "passée"), ("UWSMH", False, None)),  # "s'est-il passé"
+    "sept": ("NO", True, (("M", 9),)),  # "20 sept. 2014", unlike "sept jours"
+    **dict.fromkeys(("passé", "passée", "passés", "passées"), ("UWSMH", False, None)),  # "s'est-il passé"
     **dict.fromkeys(
         ("pasado", "pasada", "pasados", "pasadas"), ("UWSMHtN", False, None)
     ),  # "ha pasado", unlike "el pasado lunes"

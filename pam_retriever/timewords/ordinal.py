@@ -181,6 +181,9 @@ def nth_in_year(match: Match) -> Atom | None:
     """Reads "the third quarter of 2023", "the first half of last year", "in the second quarter"."""
     units = [at for at in range(match.first, match.last + 1) if match.tokens[at].code == "U"]
     unit, whole = match.word("U"), str(match.tokens[units[-1]].value)
+    year_first = match.codes() in ("LUOU", "XUOU", "TUOU")  # "last year's first quarter"
+    if year_first:
+        unit, whole = whole, unit
     if match.has("N") or match.has("w"):
         return _first_units(match, unit, whole)
     months = {"quarter": 3, "half": 6}.get(unit, 0)
@@ -195,9 +198,9 @@ def nth_in_year(match: Match) -> Atom | None:
 
     if match.has("Y"):
         return match.fixed(of(match.number("Y")), unit)
-    behind = {token.code for token in match.tokens[units[0] + 1 : match.last + 1]}
-    if behind & set("LXT"):
-        return match.fixed(of(match.context.now.year + (1 if "X" in behind else 0 if "T" in behind else -1)), unit)
+    beside = {token.code for token in match.tokens[match.first if year_first else units[0] + 1 : match.last + 1]}
+    if beside & set("LXT"):
+        return match.fixed(of(match.context.now.year + (1 if "X" in beside else 0 if "T" in beside else -1)), unit)
     following = match.next()
     if len(units) == 1 and (
         match.token("U").text.lower() in ("half", "hälfte", "moitié", "mitad", "quincena", "quinzaine")

@@ -135,7 +135,8 @@ L2: vorletzte vorletzten vorletzter vorletztes vorletztem
 X1: nächste nächsten nächster nächstes kommende kommenden|X2: übernächste übernächsten übernächstes
 T1: diese diesen dieser dieses diesem im_laufe_der im_laufe_des im_laufe_dieser im_laufe_dieses
 w1: einige einigen wenigen|w2: paar|vmid: mitte|vbegin: anfang|vend: ende
-t1: der die das den dem ein eine einen einem einer eines|o1: des|i1: im in während|n1: am|h1: an zu zum zur|r1: für über
+t1: der die das den dem ein eine einen einem einer eines|o1: des
+i1: im in während binnen innerhalb innerhalb_von|n1: am|h1: an zu zum zur|r1: für über
 b1: zwischen
 &1: und oder|f1: von vom|fopen: ab|u1: bis – — -|s1: seit|B1: vor|Bage: älter_als
 a1: nach|aage: neuer_als jünger_als|q1: bis_einschließlich|g1: um gegen
@@ -171,7 +172,7 @@ c3: même_époque même_période même_date cette_époque cette_période pareill
 R-1: hier|R0: aujourd'hui aujourd’hui|R1: demain|R-2: avant-hier|R2: après-demain
 Pmorning: matin|Pafternoon: après-midi|Pevening: soir|Pnight: nuit
 B1: d'_avant_le d'_avant_la d'_avant_les
-L1: dernier dernière derniers dernières passé passée d'_avant précédent précédente
+L1: dernier dernière derniers dernières passé passée passés passées d'_avant précédent précédente
 X1: prochain prochaine prochains prochaines qui_vient qui_suit suivant suivante suivants suivantes
 L2: avant-dernier avant-dernière|T1: ce cet cette ces
 w1: quelques|A1: il_y_a|F1: dans|vmid: mi milieu|vbegin: début|vend: fin
@@ -181,8 +182,8 @@ B1: avant antérieur_à antérieurs_à antérieure_à antérieures_à antérieur
 a1: après postérieurs_à postérieures_à|g1: vers|E1: tous chaque toutes
 """
 _SPANISH = """
-M1: enero ene|M2: febrero feb|M3: marzo|M4: abril abr|M5: mayo|M6: junio|M7: julio|M8: agosto
-M9: septiembre setiembre sept set|M10: octubre oct|M11: noviembre nov|M12: diciembre dic
+M1: enero ene|M2: febrero feb|M3: marzo|M4: abril abr|M5: mayo|M6: junio|M7: julio|M8: agosto ago
+M9: septiembre setiembre sept sep set|M10: octubre oct|M11: noviembre nov|M12: diciembre dic
 W0: lunes lun|W1: martes|W2: miércoles mié|W3: jueves jue|W4: viernes vie|W5: sábado sáb|W6: domingo
 Uminute: minuto minutos|Uhour: hora horas|Uday: día días|Uweek: semana semanas|Umonth: mes meses|Uyear: año años
 Uquarter: trimestre|Uhalf: semestre mitad medio media quincena|Uweekend: fin_de_semana finde weekend
