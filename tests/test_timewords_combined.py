@@ -146,7 +146,7 @@ def _combined() -> list[tuple[str, str, Span]]:
     rows = []
     for language, days in DAYS.items():
         for words, day in days.items():
-            on = words if words.startswith(_ADVERBS) and words != "the first" else f"on {words}"
+            on = words if words.startswith(_ADVERBS) else f"on {words}"
             for frame, meaning in FRAMES[language]:
                 rows.append((language, frame.format(words, on=on), meaning(day)))
     return rows
@@ -175,6 +175,7 @@ def test_every_day_is_read_in_every_frame(language: str, text: str, span: Span) 
         ("Que s'est-il passé du samedi 4 au dimanche 12 avril ?", (utc(4, 4), utc(4, 13))),
         ("Que s'est-il passé le 4 avril au 12 avril ?", (utc(4, 4), utc(4, 13))),
         ("Qu'a-t-on fait ces 2 dernières semaines ?", (utc(4, 29), utc(5, 14))),
+        ("Was war am 3. April um 1430 Uhr los?", (utc(4, 3) + 14.5 * HOUR, utc(4, 3) + 14.5 * HOUR + HOUR / 60)),
         ("Was war vom 14./15.4. los?", (utc(4, 14), utc(4, 16))),
         ("Was war 13. - 15. April los?", (utc(4, 13), utc(4, 16))),
         ("Was wird innerhalb von zwei Wochen fällig werden?", (utc(5, 13), utc(5, 28))),

@@ -91,8 +91,7 @@ def at_clock(joiner: Joiner, atom: Atom) -> tuple[int, int, Span, str] | None:
     Returns:
         The first and the last token, the span and its kind.
     """
-    day = joiner.resolve(atom) if atom.kind == "day" else None
-    if day is None or day[1] - day[0] != DAY:
+    if atom.kind != "day":
         return None
     before = _BEFORE.search(joiner.codes, max(0, atom.first - 8), atom.first)
     behind = _BEHIND.match(joiner.codes, atom.last + 1)
@@ -100,7 +99,8 @@ def at_clock(joiner: Joiner, atom: Atom) -> tuple[int, int, Span, str] | None:
     last = atom.last if behind is None else behind.end() - 1
     clock = [token for token in joiner.tokens[first : atom.first] if token.code in "CPaBq"]
     clock += joiner.tokens[atom.last + 1 : last + 1]
-    if not clock:
+    day = joiner.resolve(atom) if clock else None
+    if day is None or day[1] - day[0] != DAY:
         return None
     span, kind = timed(Match(clock, 0, len(clock) - 1, joiner.context), day, "day")
     return None if span is None or kind == "day" else (first, last, span, kind)

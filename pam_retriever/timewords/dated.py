@@ -165,12 +165,14 @@ def decade_of_years(match: Match) -> Atom | None:
     return match.atom(lambda _anchor, _future: span, "decade", weak=not match.has("t"))
 
 
+_NEAR_TOKENS = 40
 _DAY_FIRST = re.compile(r"(?:1[3-9]|[23]\d)[/-]\d\d?[/-]\d")
 
 
 def figures(match: Match) -> Atom | None:
     """Reads a date in figures, with or without a time of day."""
-    day_first = any(token.code == "D" and _DAY_FIRST.match(token.text) for token in match.tokens)  # of another date
+    near = match.tokens[max(0, match.first - _NEAR_TOKENS) : match.last + _NEAR_TOKENS]
+    day_first = any(token.code == "D" and _DAY_FIRST.match(token.text) for token in near)  # of another date
     read = dates.figures(match.token("D").text, match.context.language, day_first)
     if read is None:
         return None

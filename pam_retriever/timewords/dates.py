@@ -1,4 +1,4 @@
-"""Dates in figures by ``dateparser``, Easter by ``dateutil``, other calendars by ``holidays``: the extra ``times``."""
+"""Dates in figures, Easter and other calendars; the extra ``times`` has ``dateparser``, ``dateutil``, ``holidays``."""
 
 from __future__ import annotations
 

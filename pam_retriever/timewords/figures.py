@@ -30,7 +30,7 @@ _DATES = (
 )
 _CLOCKS = (
     r"\d{1,2}:\d\d(?::\d\d)?(?: ?(?:[ap]\.?m\b\.?|Uhr\b|Z\b))?",
-    r"(?:[01]\d|2[0-3])[0-5]\d ?hrs\b",
+    r"(?:[01]?\d|2[0-3])[0-5]\d ?(?:hrs|Uhr)\b",
     r"\d{1,2}(?:\.\d\d)? ?[ap]\.?m\b\.?",
     r"\d{1,2}(?::\d\d)?ish",
     r"\d{1,2}h\d\d",
@@ -62,6 +62,7 @@ _TO = r"\s*(?:-|–|\.\.|to|thru|through|till?|until|and)\s*"
 _TO_DOTTED, _TO_FIGURES = re.compile(_TO + r"\d\d\.\d\d\.\d\d\b"), re.compile(_TO + r"(\d\d?/\d\d?)(?![\d/])")
 _TO_DAY = re.compile(r"\s*(?:bis(?: zum)?|zum|[–-])\s*\d\d?\.\d\d?\.")
 _DAY_OF_NAME, _NAME = re.compile(r"(\d{1,2})([^\W\d_]{3,})"), re.compile(r"[^\W\d_]{3,}")
+_CHAIN_BEFORE, _CHAIN_BEHIND = re.compile(r"(?:\d{1,6}-){1,2}$"), re.compile(r"(?:-\d{1,6}){1,2}")
 _JOINED_DAY = re.compile(r"\d{1,2}(?![\w:%]|[.,]\d)")
 _NUMBERED = re.compile(r"\b(?:order|invoice|ticket|po|id|ref|number|no|nr|case|serial|sku|#) ?$", re.IGNORECASE)
 _NUMBER_FIRST = re.compile(r"([1-4])([QH])((?:20)?\d\d)", re.IGNORECASE)
@@ -96,8 +97,8 @@ def _clock(text: str) -> str:
     if text.startswith(("a la", "de la")):
         return f"{re.sub(r'[^0-9]', '', text)}h"  # "a las 8"
     text = text.removesuffix("z")  # "02:00Z"
-    if text.endswith("hrs"):
-        return f"{text[:2]}:{text[2:4]}"  # "0430 hrs"
+    if (joined := re.fullmatch(r"(\d{1,2})(\d\d) ?(?:hrs|uhr)", text)) is not None:
+        return f"{joined[1]}:{joined[2]}"  # "0430 hrs", "1430 Uhr"
     if text.endswith("ish"):
         return text[:-3] if ":" in text else f"{text[:-3]}h"
     parts = text.replace("’", "'").removeprefix("a ").split()
@@ -162,8 +163,8 @@ def _short(match: re.Match[str], before: str) -> list[Token]:
     return [Token("G" if half else "Q", int(found[1]), start, end, found)]
 
 
-def _short_unit(match: re.Match[str], before: str, language: str) -> list[Token]:
-    """Returns the tokens of "24h" in "last 24h", of "2d" in "2d ago", of "KW36", "15Sep", and of the 10 in "Aug/10"."""
+def _part_of_date(match: re.Match[str], before: str, language: str) -> list[Token]:
+    """Returns the tokens of "15Sep", of the 10 in "Aug/10" and of the 2025 in "2025/Apr/10"; none for others."""
     found, (start, end) = match[0], match.span()
     if (day := _DAY_OF_NAME.fullmatch(found)) is not None and _is_month(day[2], language):
         middle = start + len(day[1])
@@ -175,6 +176,12 @@ def _short_unit(match: re.Match[str], before: str, language: str) -> list[Token]
     if found.isdigit() and match.string[start - 1 : start] == "/" and before[-1:] in ("M", "N"):
         code = "N" if before[-1] == "M" and len(found) < 3 else "Y" if before == "MN" and len(found) == 4 else "#"
         return [Token(code, int(found), start, end, found)]
+    return []
+
+
+def _short_unit(match: re.Match[str], before: str) -> list[Token]:
+    """Returns the tokens of "24h" in "last 24h", of "2d" in "2d ago", and of "KW36"."""
+    found, (start, end) = match[0], match.span()
     if len(found) < 3 and found.isdigit() and match.string[start - 2 : start].lower() == "kw":
         return [Token("N", int(found), start, end, found)]
     if (quarter := _NUMBER_FIRST.fullmatch(found)) is not None:  # "4Q25"
@@ -231,15 +238,12 @@ def _dated(match: re.Match[str], kind: str, before: str, language: str) -> list[
     return [Token(code, _clock(found.lower()) if code == "C" else found, start, end, found)]
 
 
-def _is_number(text: str, start: int, end: int) -> bool:
+def _is_of_chain(text: str, start: int, end: int) -> bool:
     """Whether a figure is one of at least three that hyphens join: "138-2010-2015"."""
     if "-" not in (text[start - 1 : start], text[end : end + 1]):
         return False
-    while start and (text[start - 1].isdigit() or text[start - 1] == "-"):
-        start -= 1
-    while end < len(text) and (text[end].isdigit() or text[end] == "-"):
-        end += 1
-    return text[start:end].strip("-").count("-") > 1
+    before, behind = _CHAIN_BEFORE.search(text, max(0, start - 12), start), _CHAIN_BEHIND.match(text, end)
+    return (0 if before is None else before[0].count("-")) + (0 if behind is None else behind[0].count("-")) > 1
 
 
 def _counted(match: re.Match[str], kind: str, language: str) -> list[Token]:
@@ -250,7 +254,7 @@ def _counted(match: re.Match[str], kind: str, language: str) -> list[Token]:
             return [Token("#", 0, start, end, found)]
         return [Token("O", int(re.sub(r"\D", "", found)), start, end, found)]
     figure = int(found)
-    if _is_number(match.string, start, end):
+    if _is_of_chain(match.string, start, end):
         return [Token("#", 0, start, end, found)]
     return [Token("Y" if len(found) == 4 and 1000 <= figure < 3000 else "N", figure, start, end, found)]
 
@@ -270,4 +274,4 @@ def figure(match: re.Match[str], before: str, language: str) -> list[Token]:
         return _short(match, before)
     if kind in ("ordinal", "number"):
         return _counted(match, kind, language)
-    return _short_unit(match, before, language)
+    return _part_of_date(match, before, language) or _short_unit(match, before)
