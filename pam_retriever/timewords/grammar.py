@@ -30,18 +30,18 @@ _LEAD = "(?:[LXT]U|t?U[LX])[inhr,]?t?"  # "last year at" Christmas
 RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] = tuple(
     (re.compile(pattern), code, rule)
     for pattern, code, rule in (
-        (rf"(?:[haBq]?C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?D(?:[,#]W\.|{_ITS_WEEKDAY})(?:,?{AT})?", "D", dated.figures),
+        (rf"(?:[haBq]?C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?D(?:[,#]W\.|{_ITS_WEEKDAY})", "D", dated.figures),
         (
-            rf"(?:[haBq]?C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?[NO]o?M,?{_YEAR}?{_ITS_WEEKDAY}(?:,?{AT})?",
+            rf"(?:[haBq]?C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?[NO]o?M,?{_YEAR}?{_ITS_WEEKDAY}",
             "M",
             dated.day_and_month,
         ),
         (
-            rf"(?:[haBq]?C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?M[#,]?t?[NO](?:[,#]?[oi]?Y|o?[LXT]U)?{_ITS_WEEKDAY}(?:,?{AT})?",
+            rf"(?:[haBq]?C,?n?t?|Pot?)?(?:{_WEEKDAY},?t?)?M[#,]?t?[NO](?:[,#]?[oi]?Y|o?[LXT]U)?{_ITS_WEEKDAY}",
             "M",
             dated.day_and_month,
         ),
-        (rf"Y?,?M,?[NO]PC?|Y,?M,?[NO](?:,?{AT})?", "M", dated.day_and_month),
+        (rf"Y?,?M,?[NO]PC?|Y,?M,?[NO]", "M", dated.day_and_month),
         (r"[NO](?=(?:[&,]t?[NO])*&t?[NO]o?M)|(?:(?<=M[NO]&)|(?<=M[NO]&t))[NO]", "", ordinal.day_of_list),
         (r"(?:f?t?W)?[NO]o?(?:uh?|h)t?W?[NO]o?M(?:,?o?Y|o?[LXT]U)?", "M", dated.days_and_month),
         (
