@@ -82,7 +82,7 @@ def _unit_beside(joiner: Joiner, matched: re.Match[str], span: Span, side: str) 
 _BEFORE = re.compile(
     r"(?:(?<=t)|(?<![hgaBuqbfsR&t]))Cu?[xZ]{1,4}[nhio]?t?$|(?<![&ufBabqsR])[hgaBq]C,?[nio]?t?$|n?t?P[on]n?t?$"
 )
-_BEHIND = re.compile(f",?{AT}|{PART}")
+_BEHIND = re.compile(f"{PART}?,?{AT}|{PART}")
 
 
 def at_clock(joiner: Joiner, atom: Atom) -> tuple[int, int, Span, str] | None:
