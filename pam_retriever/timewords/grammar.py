@@ -41,7 +41,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
             "M",
             dated.day_and_month,
         ),
-        (rf"Y?,?M,?[NO]PC?|Y,?M,?[NO]", "M", dated.day_and_month),
+        (r"Y?,?M,?[NO]PC?|Y,?M,?[NO]", "M", dated.day_and_month),
         (r"[NO](?=(?:[&,]t?[NO])*&t?[NO]o?M)|(?:(?<=M[NO]&)|(?<=M[NO]&t))[NO]", "", ordinal.day_of_list),
         (r"(?:f?t?W)?[NO]o?(?:uh?|h)t?W?[NO]o?M(?:,?o?Y|o?[LXT]U)?", "M", dated.days_and_month),
         (
