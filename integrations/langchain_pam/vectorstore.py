@@ -294,8 +294,9 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
     ) -> list[tuple[Document, float]]:
         """Returns the documents that happened with a query, each with its score.
 
-        In the modes "association" and "specific" the nearest stored documents replace the text. In these modes, a
-        stored document that equals the text (cosine 0.9999 or more) is not a hit, as with ``id``.
+        In the modes "association" and "specific" a stored document replaces the text if it is much nearer to the text
+        than all others. There a stored document that equals the text (cosine 0.9999 or more) is not a hit, as with
+        ``id``.
         ``store.index.recall(..., explain=True)`` returns evidence and the parts of a score.
 
         Args:

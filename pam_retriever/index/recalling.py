@@ -146,9 +146,9 @@ class Recalling(IndexBase):
     ) -> Hits | list[Hits]:
         """Returns the memories that happened with the query.
 
-        In the modes "association" and "specific", a vector is treated as a noisy copy of a stored memory, and is
-        completed to the memories nearest to it. In "hybrid" a vector need not resemble a memory: it may be the vector
-        of a question. The more one memory stands out among the nearest, the more the vector is completed to it.
+        In the modes "association" and "specific", a vector that differs from stored memories only by noise is replaced
+        by the memories nearest to it. In "hybrid" a vector need not resemble a memory: it may be the vector of a
+        question. The more one memory stands out among the nearest, the more it replaces the vector.
 
         With ``text``, mode "hybrid" also searches for the words (BM25) and for metadata that the text names. Neighbours
         of a memory in trajectories count as evidence for it (docs/how/recall.md). Times in the text ("in July", "last
@@ -161,7 +161,8 @@ class Recalling(IndexBase):
                 dict of modalities, or a list of them.
             k: number of hits, at most; None for all with ``min_score``.
             mode: "association" (memories that happened with it), "similarity", "hybrid" (their weighted sum), or
-                "specific" (both must be high). None is "hybrid" with ``text``, else "association".
+                "specific" (both must be high). None is "hybrid" with ``text``, else "association", and also uses past
+                requests (docs/reference/recall-options.md).
             hops: number of steps of association to follow, for example A-B and then B-C if A never met C (Dury 3.7).
                 The score of a path is the geometric mean of its steps (in mode "association" of their confidence); a
                 memory gets the score of its best path. The filter and ``min_score`` apply at every hop.
