@@ -146,7 +146,7 @@ def test_labels_are_the_strings_of_the_metadata_in_any_script():
 
 def test_a_term_that_is_everywhere_is_not_read(monkeypatch):
     """A term with too many occurrences is skipped, because it hardly distinguishes texts."""
-    monkeypatch.setattr("pam_retriever.retrieval.lexical.MOST_OCCURRENCES", 2)
+    monkeypatch.setattr("pam_retriever.retrieval.postings.MOST_OCCURRENCES", 2)
     lexicon = lexicon_of(new_index())
     assert lexicon.best(["harbour", "gull"], 10, None).tolist() == [5]
 
@@ -230,6 +230,6 @@ def test_words_that_are_labels_or_everywhere_are_not_missing(monkeypatch):
     index.update("m0", metadata={"speaker": "Zoe"})
     lexicon = lexicon_of(index)
     assert lexicon.reach(lexicon.terms("Zoe kettle"), rows) == lexicon.reach(["kettl"], rows)
-    monkeypatch.setattr("pam_retriever.retrieval.lexical.MOST_OCCURRENCES", 2)
+    monkeypatch.setattr("pam_retriever.retrieval.postings.MOST_OCCURRENCES", 2)
     lexicon = lexicon_of(new_index())
     assert lexicon.reach(["harbour", "gull"], rows) == lexicon.reach(["gull"], rows)

@@ -58,6 +58,7 @@ PROGRAMS = [
     "performance.filters --memories=300 --dim=8 --queries=2 --repetitions=1",
     "performance.flat --memories=300 --dim=8 --code=8 --repeats=2",
     "performance.langgraph_search --items=100 --rounds=2",
+    "performance.turns --memories=60 --turns=4",
     "reliability.starvation --seconds=0.3 --rounds=1 --memories=200",
     "scaling.ann flat --memories=1000 --dim=8 --queries=6",
     "scaling.ann hnsw --memories=1000 --dim=8 --queries=6",

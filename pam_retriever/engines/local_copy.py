@@ -150,7 +150,7 @@ class LocalCopy:
                     self._take_in(found)
             finally:
                 self._sql.fetch("PRAGMA foreign_keys = ON")
-        self.times.version += 1
+        self.times.log.begin()
 
     def _take_in(self, documents: Sequence[Document]) -> None:
         for kind, tables in KINDS.items():

@@ -6,11 +6,12 @@ a share of its neighbours' (measured in docs/results/real-data.md).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pam_retriever.ann.selection import Rows
+from pam_retriever.retrieval.postings import NOWHERE, Postings, Words
 from pam_retriever.store.database import Database
 from pam_retriever.store.words import shared_tokenizer
 from pam_retriever.types import Float32, Int64
@@ -19,44 +20,6 @@ K1, B = 1.2, 0.75  # BM25 (Robertson and Zaragoza 2009) with Lucene's idf, which
 CONTEXT_SHARE = 0.5  # weight of a term in a neighbour
 MOST_CONTEXT = 4  # the terms of all neighbours together weigh at most as much as the terms of this many
 LONG = 5  # in a question of more words, each word counts less: they are redundant
-MOST_OCCURRENCES = 100_000  # a more frequent term carries too little information to be worth reading
-
-
-@dataclass(frozen=True)
-class Postings:
-    """The sorted rows that hold a term, and the counts; none if the term is too frequent to be read."""
-
-    rows: Int64
-    counts: Int64
-    frequent: bool = False
-
-    def at(self, rows: Int64) -> Float32:
-        """Returns the count (n,) of the term in each of ``rows``."""
-        if not len(self.rows):
-            return np.zeros(len(rows), np.float32)
-        position = self.rows.searchsorted(rows)
-        there = self.rows.take(position, mode="clip") == rows
-        counts: Float32 = (self.counts.take(position, mode="clip") * there).astype(np.float32)
-        return counts
-
-
-NOWHERE = Postings(np.empty(0, np.int64), np.empty(0, np.int64))  # the postings of a term that no text holds
-
-
-@dataclass(frozen=True)
-class Words:
-    """Word statistics of one version. Threads share them, so only ``postings`` grows, by whole entries."""
-
-    version: int
-    lengths: Float32  # by row; 0 for a memory without a text
-    count: int
-    mean: float
-    postings: dict[tuple[str, str], Postings] = field(default_factory=dict)
-
-    def idf(self, posting: Postings) -> float:
-        """The idf of a term, as in Lucene."""
-        df = len(posting.rows)
-        return float(np.log1p((self.count - df + 0.5) / (df + 0.5)))
 
 
 @dataclass(frozen=True)
@@ -80,7 +43,7 @@ class Terms:
 
 
 class Lexicon:
-    """The words of an index, read on demand and cached until the next write.
+    """The words of an index, read on demand. What was read follows writes.
 
     Args:
         database: the database.
@@ -204,9 +167,7 @@ class Lexicon:
     def _posting(self, words: Words, term: str, column: str) -> Postings:
         posting = words.postings.get((term, column))
         if posting is None:
-            posting = Postings(*self._database.memories.positions(term, column, MOST_OCCURRENCES))
-            if posting.counts.sum() >= MOST_OCCURRENCES:
-                posting = replace(NOWHERE, frequent=True)
+            posting = Postings.read(self._database.memories, term, column)
             if self._last_row is not None:
                 there = posting.rows <= self._last_row
                 posting = replace(posting, rows=posting.rows[there], counts=posting.counts[there])
@@ -218,13 +179,12 @@ class Lexicon:
         memories, words = self._database.memories, self._words
         version = memories.words_version
         if words is None or words.version != version:
-            rows, texts = memories.lengths()
-            if self._last_row is not None:
-                rows, texts = rows[rows <= self._last_row], texts[rows <= self._last_row]
-            lengths = np.zeros(memories.last_row + 1, np.float32)
-            lengths[rows] = texts.astype(np.float32)
-            mean = max(float(texts.mean()), 1.0) if len(rows) else 1.0
-            self._words = words = Words(version, lengths, len(rows), mean)
+            changed = None if words is None or self._last_row is not None else memories.words_since(words.version)
+            if words is None or changed is None:
+                words = Words.read(memories, self._last_row)
+            else:
+                words = words.followed_by(changed, version, memories.last_row)
+            self._words = words
         return words
 
 

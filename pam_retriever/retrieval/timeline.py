@@ -25,6 +25,7 @@ from pam_retriever.validation import check_finite
 
 log = logging.getLogger(__name__)
 Interval = When | tuple[float | None, float | None]  # of dates, or of numbers
+MOST_CHANGED = 1_000  # memories whose times are read again one by one
 NOTICED = 0.01  # a smaller score is not reported as evidence
 
 
@@ -87,8 +88,7 @@ class Timeline:
 
     def periods(self, text: str, now: datetime | None, visible: Rows | None = None) -> list[Period]:
         """Returns the periods in a question, or the period before or after an event; none if no memory has a date."""
-        known = self._now()
-        if not len(known.stored.rows):
+        if self._database.times.kind() != "dates":
             return []
         from pam_retriever.timewords.reader import read_question  # not imported if no memory has a date
 
@@ -186,15 +186,28 @@ class Timeline:
     def _now(self) -> ParsedTimes:
         """Returns the stored times; nobody writes during a query."""
         table = self._database.times
-        version = (self._database.memories.words_version, table.version)
+        version = (self._database.memories.words_version, table.log.version)
         known = self._known
         if known is None or known.version != version:
             with self._building:
-                stored = table.all() if table.kind() == "dates" else _nothing()
+                stored = self._stored(known)
                 none = TextPeriods.of([])
                 old = known or ParsedTimes(version, stored, _nothing(), none, none)
                 self._known = known = replace(old, version=version, stored=stored)
         return known
+
+    def _stored(self, known: ParsedTimes | None) -> StoredTimes:
+        """Returns the stored times; reads only those that changed, if it is known which."""
+        table = self._database.times
+        if table.kind() != "dates":
+            return _nothing()
+        if known is not None:
+            memories = self._database.memories.written_since(known.version[0])
+            times = table.log.since(known.version[1])
+            if memories is not None and times is not None and len(memories) + len(times) <= MOST_CHANGED:
+                changed = np.union1d(memories, times)
+                return known.stored.followed_by(changed, table.of(changed))
+        return table.all()
 
     def _with_texts(self, known: ParsedTimes) -> ParsedTimes:
         """Returns a copy of ``known`` in which new and changed texts are parsed."""

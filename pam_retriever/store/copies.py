@@ -213,6 +213,7 @@ class Copies:
         if seen == version:
             return False
         self.version = UNKNOWN  # after an interrupt, everything is read again
+        database.times.log.begin()  # a trajectory dates memories that are not among the changed rows
         changes = changes_between(connection.fetch, seen, version)
         if changes is None or changes.refitted or not self._are_few(changes):
             database.memories.follow(None)

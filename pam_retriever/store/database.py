@@ -12,6 +12,7 @@ from pam_retriever.store.feedback import SQLiteFeedback
 from pam_retriever.store.index_mentions import IndexMentions
 from pam_retriever.store.storing import NewMemories
 from pam_retriever.store.times import SQLiteTimes
+from pam_retriever.store.words import ChangedWords
 from pam_retriever.types import Evidence, Float32, Int64, Record, Times, TrajectoryRecord
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class Memories(Protocol):
         """Changes with every write that may change postings or lengths."""
 
     def written_since(self, version: int) -> Int64 | None:
-        """Returns the rows added or changed after a ``words_version``, sorted; None if some may have been removed."""
+        """Returns the rows added, changed or removed after a ``words_version``, sorted; None if they are unknown."""
 
     @property
     def last_row(self) -> int:
@@ -113,6 +114,9 @@ class Memories(Protocol):
 
     def lengths(self) -> tuple[Int64, Int64]:
         """Returns the rows that have a text, and the length of each text in characters."""
+
+    def words_since(self, version: int) -> ChangedWords | None:
+        """Returns the words that changed after a ``words_version``; None if all words have to be read again."""
 
 
 class Trajectories(Protocol):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -21,11 +20,12 @@ from pam_retriever.store.metadata_index import SEGMENT, MetadataIndex
 from pam_retriever.store.settings import SQLiteSettings
 from pam_retriever.store.storing import NewMemories
 from pam_retriever.store.times import SQLiteTimes
+from pam_retriever.store.write_log import WriteLog
 from pam_retriever.types import Float32, Int64, Record
 from pam_retriever.validation import selects_all
 
 ROWS_AT_ONCE = 1_000_000  # read as one string
-MAX_WRITES = 1_000  # writes whose rows are recorded
+MAX_CHANGED = 1_000  # memories whose words are read again one by one
 
 
 class SQLiteMemories:
@@ -35,16 +35,17 @@ class SQLiteMemories:
         connection: connection to the database.
         settings: the settings of the same database.
 
-    Attributes:
-        words_version: increases with every write, also if it is rolled back. Copies of an older version may be stale.
     """
 
     def __init__(self, connection: Connection, settings: SQLiteSettings) -> None:
         self._connection, self._settings, self._times = connection, settings, SQLiteTimes(connection, settings)
-        self.words_version = 0
-        self._written: deque[Int64 | None] = deque(maxlen=MAX_WRITES)  # rows per version; None: memories were removed
+        self._log = WriteLog()
         self._metadata: MetadataIndex | None = None  # created by the first filter
         self._changed: set[int] = set()  # rows written, or about to be, since the metadata index was made
+
+    @property
+    def words_version(self) -> int:
+        return self._log.version
 
     def __len__(self) -> int:
         count: int = self._connection.fetch("SELECT count(*) FROM memories")[0][0]
@@ -70,13 +71,13 @@ class SQLiteMemories:
         return dict(found)
 
     def upsert(self, new: NewMemories, associations: Float32 | None) -> Int64:
-        self._count_version()
+        self._log.begin()
         known = self.rows_of(new.ids)
         last = self._connection.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'memories'")[0][0]
         rows, _ = number_rows(new.ids, known, last)
         if known:
             self._settings.set(words.REMOVED, True)
-        self._written[-1] = rows
+        self._log.end(rows)
         contents = new.ids, new.texts, new.metadatas
         listed, stored = rows.tolist(), to_blobs(new.vectors)
         if known:
@@ -114,7 +115,8 @@ class SQLiteMemories:
 
     def remove(self, rows: Int64) -> None:
         """Removes memories by row, their steps, and trajectories that have no step left."""
-        self._count_version()
+        self._log.begin()
+        self._log.end(rows)
         self._note_changed(rows.tolist())
         self._connection.changes.rows.update(rows.tolist())
         if len(rows):
@@ -197,27 +199,15 @@ class SQLiteMemories:
     def follow(self, rows: Int64 | None) -> None:
         """Drops copies of these rows, or of all rows, which another process wrote."""
         with self._connection.alone():
-            self._count_version()
+            self._log.begin()
             if rows is None:
                 self._metadata = None
             else:
-                self._written[-1] = rows
+                self._log.end(rows)
                 self._note_changed(rows.tolist())
 
     def written_since(self, version: int) -> Int64 | None:
-        behind = self.words_version - version
-        if not behind:
-            return np.empty(0, np.int64)
-        if not 0 < behind <= len(self._written):
-            return None
-        latest = list(self._written)[-behind:]
-        rows = [some for some in latest if some is not None]
-        return np.unique(np.concatenate(rows)) if len(rows) == behind else None
-
-    def _count_version(self) -> None:
-        """Increases the version before a write, even if it is rolled back later. Its rows are not known yet."""
-        self.words_version += 1
-        self._written.append(None)
+        return self._log.since(version)
 
     def _note_changed(self, rows: list[int]) -> None:
         """Inside a transaction: marks rows whose metadata have to be read again, even after a rollback."""
@@ -324,6 +314,12 @@ class SQLiteMemories:
 
     def lengths(self) -> tuple[Int64, Int64]:
         return words.lengths(self._connection.fetch)
+
+    def words_since(self, version: int) -> words.ChangedWords | None:
+        rows = self.written_since(version)
+        if rows is None or len(rows) > MAX_CHANGED:
+            return None
+        return words.changed(self._connection.fetch, rows)
 
 
 def _listed(ids: Sequence[str]) -> str:

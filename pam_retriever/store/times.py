@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date, datetime, timedelta, timezone
 from typing import Literal
 
@@ -15,6 +15,7 @@ from pam_retriever.experience.dates import read_timestamp
 from pam_retriever.filters.conditions import Timed
 from pam_retriever.store.connection import Connection
 from pam_retriever.store.settings import SQLiteSettings
+from pam_retriever.store.write_log import WriteLog
 from pam_retriever.types import Int64, Time, Times
 from pam_retriever.validation import check_length, read_list
 
@@ -79,6 +80,18 @@ class StoredTimes:
     zones: Int64
     versions: Int64
 
+    def followed_by(self, changed: Int64, now: StoredTimes) -> StoredTimes:
+        """Returns the times after some memories were added, changed or removed.
+
+        Args:
+            changed: these memories, sorted.
+            now: those of them that have a time now.
+        """
+        same = ~np.isin(self.rows, changed)
+        order = np.argsort(np.concatenate([self.rows[same], now.rows]), kind="stable")
+        names = [one.name for one in fields(self)]
+        return StoredTimes(*(np.concatenate([getattr(self, name)[same], getattr(now, name)])[order] for name in names))
+
 
 class SQLiteTimes:
     """The times of the memories of one index. A given time has precedence over the timestamps of steps.
@@ -88,12 +101,12 @@ class SQLiteTimes:
         settings: the settings of the same database.
 
     Attributes:
-        version: increases with every write, also if it is rolled back.
+        log: the memories whose times were written.
     """
 
     def __init__(self, connection: Connection, settings: SQLiteSettings) -> None:
         self._connection, self._settings = connection, settings
-        self.version = 0
+        self.log = WriteLog()
 
     def kind(self) -> Kind | None:
         """Returns the kind of the times; None if no memory has a time."""
@@ -191,9 +204,10 @@ class SQLiteTimes:
             InvalidInput: the index has times of the other kind.
         """
         if new.kind is None and self.kind() is None:
-            self.version += 1  # the texts may name times
+            self.log.begin()  # the texts may name times
+            self.log.end(rows)
             return
-        self._note()
+        self._note(rows)
         self._take(new.kind)
         listed = rows.tolist()
         self._connection.run_many(
@@ -220,7 +234,7 @@ class SQLiteTimes:
         Raises:
             InvalidInput: the index has times that are numbers.
         """
-        self._note()
+        self._note(rows[rows >= 0])
         self._take("dates")
         self._connection.run_many(
             "INSERT INTO times (row, handed) VALUES (?, ?) ON CONFLICT (row) DO UPDATE SET handed = excluded.handed "
@@ -228,8 +242,9 @@ class SQLiteTimes:
             [(row, time) for row, time in zip(rows.tolist(), times, strict=True) if row >= 0],
         )
 
-    def _note(self) -> None:
-        self.version += 1
+    def _note(self, rows: Int64) -> None:
+        self.log.begin()
+        self.log.end(rows)
         self._connection.changes.settings.add(KIND)
 
     def _take(self, new: Kind | None) -> None:

@@ -9,8 +9,11 @@ from __future__ import annotations
 import re
 import sqlite3
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -88,8 +91,37 @@ def lengths(fetch: Fetch) -> tuple[Int64, Int64]:
     return _numbers(rows), _numbers(lengths)
 
 
+@dataclass(frozen=True)
+class ChangedWords:
+    """The words of memories that were added, changed or removed.
+
+    Attributes:
+        rows: these memories, sorted.
+        texts: those of them that have a text now, sorted.
+        lengths: the length of each of these texts in characters.
+        postings: by term and column, the sorted rows that hold the term now, and the count in each.
+    """
+
+    rows: Int64
+    texts: Int64
+    lengths: Int64
+    postings: dict[tuple[str, str], tuple[Int64, Int64]]
+
+
+def changed(fetch: Fetch, rows: Int64) -> ChangedWords:
+    """Returns the present words of some memories (n,), sorted, of which some may be gone."""
+    found = fetch(
+        f"SELECT row, length(text), text, {LABELS.format('memories')} FROM memories "
+        "WHERE text IS NOT NULL AND row IN (SELECT value FROM json_each(?)) ORDER BY row",
+        [str(rows.tolist())],
+    )
+    postings = shared_tokenizer().postings((row, text, labels) for row, _, text, labels in found)
+    texts, lengths = (np.array([one[at] for one in found], np.int64) for at in (0, 1))
+    return ChangedWords(rows, texts, lengths, postings)
+
+
 class Tokenizer:
-    """Turns a query into the terms of the index. Any number of threads may call it."""
+    """Turns texts into the terms of the index. Any number of threads may call it."""
 
     def __init__(self) -> None:
         self._stop_words = frozenset(STOP_WORDS.split())
@@ -101,20 +133,40 @@ class Tokenizer:
         """Returns distinct terms, sorted, without terms that are too long. Omits stop words if other words exist."""
         words = re.findall(r"\w+", text.replace("\x00", " ").lower())
         terms = [word for word in words if word not in self._stop_words] or words
+        with self._database() as database:
+            database.execute("INSERT INTO query (rowid, text) VALUES (1, ?)", [" ".join(terms)])
+            found = database.execute("SELECT term FROM terms WHERE length(CAST(term AS BLOB)) <= ?", [LONGEST_TERM])
+            return [term for (term,) in found]
+
+    def postings(self, texts: Iterable[tuple[int, str, str | None]]) -> dict[tuple[str, str], tuple[Int64, Int64]]:
+        """Returns the postings of memories, each given by row, text and labels: see ``ChangedWords``."""
+        with self._database() as database:
+            database.executemany("INSERT INTO query (rowid, text, labels) VALUES (?, ?, ?)", texts)
+            found = database.execute(
+                "SELECT term, col, doc, count(*) FROM places WHERE length(CAST(term AS BLOB)) <= ? "
+                "GROUP BY term, col, doc ORDER BY term, col, doc",
+                [LONGEST_TERM],
+            ).fetchall()
+        postings = {}
+        for key, each in groupby(found, lambda one: (one[0], one[1])):
+            _, _, rows, counts = zip(*each, strict=True)
+            postings[key] = np.array(rows, np.int64), np.array(counts, np.int64)
+        return postings
+
+    @contextmanager
+    def _database(self) -> Iterator[sqlite3.Connection]:
+        """Yields an empty database, which no other thread has meanwhile."""
         try:
-            database = self._idle.pop()  # no other thread gets it from here on
+            database = self._idle.pop()
         except IndexError:
             database = _new_query()
         try:
-            database.execute("INSERT INTO query (rowid, text) VALUES (1, ?)", [" ".join(terms)])
-            found = database.execute("SELECT term FROM terms WHERE length(CAST(term AS BLOB)) <= ?", [LONGEST_TERM])
-            terms = [term for (term,) in found]
+            yield database
             database.execute("INSERT INTO query (query) VALUES ('delete-all')")
         except BaseException:
-            database.close()  # it may still hold the words of this text
+            database.close()  # it may still hold words
             raise
         self._idle.append(database)
-        return terms
 
 
 @cache
@@ -126,8 +178,9 @@ def shared_tokenizer() -> Tokenizer:
 def _new_query() -> sqlite3.Connection:
     """Returns a new database in memory, so that queries write nothing to the database of the index."""
     database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    database.execute(f"CREATE VIRTUAL TABLE query USING fts5 (text, content = '', tokenize = '{TOKENIZER}')")
+    database.execute(f"CREATE VIRTUAL TABLE query USING fts5 (text, labels, content = '', tokenize = '{TOKENIZER}')")
     database.execute("CREATE VIRTUAL TABLE terms USING fts5vocab (query, row)")
+    database.execute("CREATE VIRTUAL TABLE places USING fts5vocab (query, instance)")
     return database
 
 

@@ -72,6 +72,9 @@ class MilvusMemories:
         """See ``Memories.written_since``. Returns None: writes of other processes are not recorded."""
         return np.empty(0, np.int64) if version == self.words_version else None
 
+    def words_since(self, version: int) -> None:
+        """See ``Memories.words_since``. Returns None: writes of other processes are not recorded."""
+
     @property
     def words_known(self) -> int:
         """Returns the last ``words_version`` that will not be undone."""

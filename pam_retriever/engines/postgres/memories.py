@@ -49,6 +49,9 @@ class PostgresMemories:
         """See ``Memories.written_since``. Returns None: writes of other processes are not recorded."""
         return np.empty(0, np.int64) if version == self.words_version else None
 
+    def words_since(self, version: int) -> None:
+        """See ``Memories.words_since``. Returns None: writes of other processes are not recorded."""
+
     @property
     def last_row(self) -> int:
         return self._database.state.last_row
