@@ -10,7 +10,7 @@ import pytest
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.retrieval.mixture.balance import FEWEST, Balance, asked_again, requests_read
 from pam_retriever.retrieval.mixture.feedback_evidence import evidence_of
-from pam_retriever.retrieval.mixture.mixture import Mixture, Priors
+from pam_retriever.retrieval.mixture.mixture import Priors
 
 TOPICS, EACH, DIM = 10, 12, 32
 
@@ -67,8 +67,8 @@ def recall_at_5(index, asked: World) -> float:
 
 def with_priors_alone(index):
     known = evidence(index)
-    weights = Priors.read().at(known.evidence.features, len(known.log), known.log.novelty)
-    known.mixture = Mixture(known.evidence.features, weights)
+    features = known.evidence.features
+    known.mixture = Balance().apply(features, Priors.read().at(features, len(known.log)))
     return index
 
 
@@ -93,7 +93,7 @@ def test_few_requests_have_the_priors():
     index = world.index()
     assert balance_of(index) == Balance()
     known = evidence(index)
-    expected = Priors.read().at(known.evidence.features, len(known.log), known.log.novelty)
+    expected = Priors.read().at(known.evidence.features, len(known.log))
     np.testing.assert_array_equal(known.mixture.weights, expected)
 
 

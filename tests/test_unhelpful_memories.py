@@ -67,11 +67,13 @@ def sources(index, query, id, **options):
 
 
 def test_the_words_of_a_request_do_not_describe_what_did_not_help(index):
-    request = np.random.default_rng(2).normal(size=DIM)
+    request, *others = np.random.default_rng(2).normal(size=(7, DIM))
+    index.feedback(others, [["m8"]] * len(others))  # without repeated uses, the words of requests do not count
     index.feedback(request, ["m1"], text="umbrella", unused=["m2", "m3", "m4"])
     assert "expanded words" not in sources(index, request, "m2", text="umbrella")
     helped = sources(index, request, "m1", text="umbrella")["expanded words"]
     index.delete_feedback(where={})
+    index.feedback(others, [["m8"]] * len(others))
     index.feedback(request, ["m1"], text="umbrella")
     assert sources(index, request, "m1", text="umbrella")["expanded words"] == pytest.approx(helped)
 

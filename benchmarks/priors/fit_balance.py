@@ -29,7 +29,6 @@ from pam_retriever.retrieval.mixture.balance import SPREAD, Balance, asked_again
 from pam_retriever.retrieval.mixture.feedback_evidence import evidence_of
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS
 from pam_retriever.retrieval.mixture.logit import log_softmax
-from pam_retriever.retrieval.mixture.mixture import Mixture
 
 SPREADS = (0.0, 0.09, 0.18, 0.25, 0.35, 0.5, 0.7, 1.0)
 SIZES = (30, 100, 300, 1000, 3000)
@@ -62,16 +61,16 @@ def measure(task: Task) -> list[dict[str, float]]:
     log = past.log()
     evidence = evidence_builder(corpus)(log)
     asked = asked_again(log, corpus, priors, evidence_of)
-    weights = priors.at(evidence.features, len(past), log.novelty)
+    weights = priors.at(evidence.features, len(past))
     balances = [Balance() if not spread else Balance.fit(asked, spread) for spread in SPREADS]
-    mixtures = [Mixture(evidence.features, one.apply(evidence.features, weights)) for one in balances]
+    mixtures = [one.apply(evidence.features, weights) for one in balances]
     losses: list[list[Scores]] = [[] for _ in SPREADS]
     scores = [np.full((len(task.tests), len(task.texts)), -np.inf, np.float32) for _ in SPREADS]
     cues = question_cues(task, corpus)
     for start in range(0, len(cues), BATCH):
         batch = cues.take(np.arange(start, min(start + BATCH, len(cues))))
         pools = evidence.pools(batch, FULL_BELOW, PROPOSALS)
-        features = evidence.score(batch, pools)
+        features, influence = evidence.score(batch, pools), evidence.influence(batch)
         used = np.zeros((len(batch), len(task.texts)), np.float32)
         for at, rows in enumerate(task.tests.used[start : start + len(batch)]):
             used[at, rows] = 1
@@ -79,7 +78,7 @@ def measure(task: Task) -> list[dict[str, float]]:
         known = np.add.reduceat(used, pools.starts) > 0  # else no source proposed what was used
         share = used / np.maximum(np.add.reduceat(used, pools.starts), 1)[pools.cue]
         for at, mixture in enumerate(mixtures):
-            found = mixture.score(features, pools, np.zeros(len(batch), np.int64))
+            found = mixture.score(features, pools, np.zeros(len(batch), np.int64), influence)
             found = np.where(task.candidates[pools.row], found, np.float32(-1e4)).astype(np.float32)
             scores[at][start + pools.cue, pools.row] = found
             losses[at].append(-np.add.reduceat(share * log_softmax(found, pools.starts), pools.starts)[known])

@@ -37,8 +37,7 @@ def library_scores(task: Task, options: dict[str, Any], reported: dict[str, Any]
     evidence = make(log)
     cues = question_cues(task, corpus)
     balance = Balance.of(log, corpus, priors, evidence_of)
-    weights = priors.at(evidence.features, len(past), log.novelty)
-    mixtures = {PRIORS_ALONE: Mixture(evidence.features, balance.apply(evidence.features, weights))}
+    mixtures = {PRIORS_ALONE: balance.apply(evidence.features, priors.at(evidence.features, len(past)))}
     validation = None
     if options["fit"]:
         fitted = fit_mixture(past, make, priors, options["seed"])
@@ -108,7 +107,7 @@ def calibration(evidence: Evidence, mixture: Mixture, cues: Cues, task: Task) ->
             [pools.row[(pools.cue == at) & ~own] for at in range(len(some))], len(task.texts)
         )  # a query is no answer to itself, and later items were no candidates
         kind = kinds(some, evidence.used)
-        scores = mixture.score(evidence.score(some, pools), pools, kind)
+        scores = mixture.score(evidence.score(some, pools), pools, kind, evidence.influence(some))
         rank = ranks(scores, pools.cue, pools.starts)
         best = rank <= JUDGED
         confidences.append(mixture.confidence(softmax(scores, pools.starts), rank, kind[pools.cue])[best])
@@ -132,5 +131,6 @@ def _scores(evidence: Evidence, mixture: Mixture, cues: Cues) -> Scores:
     for start in range(0, len(cues), BATCH):
         some = cues.take(np.arange(start, min(start + BATCH, len(cues))))
         pools = evidence.pools(some, FULL_BELOW, PROPOSALS)
-        found[start + pools.cue, pools.row] = mixture.score(evidence.score(some, pools), pools, kinds(some, used))
+        influence, kind = evidence.influence(some), kinds(some, used)
+        found[start + pools.cue, pools.row] = mixture.score(evidence.score(some, pools), pools, kind, influence)
     return found

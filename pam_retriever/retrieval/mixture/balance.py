@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -13,10 +13,15 @@ from pam_retriever.retrieval.mixture.corpus import Corpus
 from pam_retriever.retrieval.mixture.earlier import EarlierMemories
 from pam_retriever.retrieval.mixture.holdout import FirstUses, HeldOutQuestions, History, ask_of, join, parts
 from pam_retriever.retrieval.mixture.logit import Choices
-from pam_retriever.retrieval.mixture.mixture import APPEARANCE, NEVER_USED, UNAIDED, Evidence, Priors
-from pam_retriever.retrieval.mixture.repeated_requests import RepeatedRequests
+from pam_retriever.retrieval.mixture.mixture import (
+    Evidence,
+    Mixture,
+    Priors,
+    kinds_of_evidence,
+    uninfluenced,
+)
 from pam_retriever.retrieval.mixture.requests import RequestLog
-from pam_retriever.types import Float32, Int64
+from pam_retriever.types import Float32
 
 SPREAD = 0.25  # how much the factors differ between data sets (benchmarks/priors/fit_balance.py)
 FEWEST = 16  # past requests; with fewer both factors are 1
@@ -53,12 +58,12 @@ class Balance:
         appearance, use = np.maximum(logit.fit(choices, np.ones(2), ridge), 0).tolist()
         return cls(appearance, use)
 
-    def apply(self, features: Sequence[str], weights: Float32) -> Float32:
-        """Returns the weights (3, F) of an index, with those of a question multiplied by the factors."""
-        kinds = kinds_of_evidence(features)
+    def apply(self, features: tuple[str, ...], weights: Float32) -> Mixture:
+        """Returns the mixture before ``fit`` for weights (3, F): those of a question are multiplied by the factors."""
+        factors = np.array([self.appearance, self.use, 1.0], np.float32)[kinds_of_evidence(features)]
         balanced: Float32 = weights.copy()
-        balanced[0] *= np.array([self.appearance, self.use, 1.0], np.float32)[kinds]
-        return balanced
+        balanced[0] *= factors
+        return Mixture(features, balanced, uninfluenced=uninfluenced(features, weights) * factors)
 
 
 def asked_again(log: RequestLog, corpus: Corpus, priors: Priors, evidence_of: EvidenceFrom) -> Choices | None:
@@ -91,18 +96,6 @@ def requests_read(count: int) -> int:
     return round(FEWEST * GROWTH**steps)
 
 
-def kinds_of_evidence(features: Sequence[str]) -> Int64:
-    """Returns 0 for a feature (F,) of the appearance of a memory, 1 for one of past use, 2 for repeated requests."""
-    appearance = {*APPEARANCE, *UNAIDED}
-
-    def kind(name: str) -> int:
-        if name in RepeatedRequests.features:
-            return 2
-        return 0 if name in appearance or name.startswith(NEVER_USED) else 1
-
-    return np.array([kind(name) for name in features])
-
-
 def _asked(
     history: History, memories: EarlierMemories, priors: Priors, evidence_of: EvidenceFrom
 ) -> list[HeldOutQuestions]:
@@ -112,12 +105,17 @@ def _asked(
         log = history.log(known)
         evidence = evidence_of(memories, log)
         first_uses = FirstUses.of(history, evidence.used, held, random)
-        weights = priors.at(evidence.features, len(log), log.novelty)[0]
-        by_kind = weights[:, None] * (kinds_of_evidence(evidence.features)[:, None] == np.arange(3))
+        weights = priors.at(evidence.features, len(log))
+        both = np.stack([weights[0], uninfluenced(evidence.features, weights)], axis=1)
+        kinds = kinds_of_evidence(evidence.features)
         questions = ask_of(history, evidence, held, first_uses, random, part, QUESTIONS)
         for kind, asked in islice(questions, 2):  # the requests, and the same with some memories hidden
-            if kind == 0 and len(asked):
-                scores = asked.choices.features @ by_kind.astype(np.float32)
-                choices = replace(asked.choices, features=scores[:, :2], offset=asked.choices.offset + scores[:, 2])
-                found.append(replace(asked, choices=choices))
+            if kind == 0 and len(asked) and asked.influence is not None:
+                choices, influence = asked.choices, asked.influence[asked.choices.question]
+                scores = []
+                for at, column in enumerate((0, 1, 1)):
+                    of = choices.features[:, kinds == at] @ both[kinds == at]
+                    scores.append(of[:, 0] * influence[:, column] + of[:, 1] * (1 - influence[:, column]))
+                scored = replace(choices, features=np.stack(scores[:2], axis=1), offset=choices.offset + scores[2])
+                found.append(replace(asked, choices=scored))
     return found

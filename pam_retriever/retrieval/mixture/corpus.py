@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from pam_retriever.ann import AnnIndex
-from pam_retriever.ann.selection import Rows
+from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.experience.graph import CooccurrenceGraph
-from pam_retriever.retrieval.hybrid import Question, plain_scores
+from pam_retriever.retrieval.hybrid import WINDOW, Question, plain_scores
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.retrieval.mentioned import Mentioning
 from pam_retriever.retrieval.mixture.pools import Cues, WordList
@@ -124,6 +124,16 @@ class Corpus:
         """
         question, links = Question(vector, list(words), visible=allowed), self._links.towards(direction)
         return plain_scores(question, self.rows[at], self.keys, links, self.lexicon)
+
+    @property
+    def has_trajectories(self) -> bool:
+        """Whether any memory has neighbours."""
+        return self._links.memories > 0
+
+    def neighbours(self, at: Int64, direction: Direction | None = None, allowed: Rows | None = None) -> Int64:
+        """Returns the positions of the ``allowed`` neighbours in trajectories, for memories at positions (m,)."""
+        _, met, _ = self._links.towards(direction).around(self.rows[at], WINDOW)
+        return self.positions(np.unique(met if allowed is None else met[holds(allowed, met)]))
 
     def mentioning(self) -> Mentioning | None:
         """Returns the source of mentions in these memories; None if no memory has a name."""

@@ -35,7 +35,7 @@ def evidence_of(corpus: Corpus, log: RequestLog) -> Evidence:
         Similarity(corpus),
         Words("words", corpus),
         Words("names", corpus.names),
-        WordsAndNeighbours(corpus.plain),
+        WordsAndNeighbours(corpus),
         Mentions(corpus),
         Times(corpus),
         Popularity(log),
@@ -171,7 +171,7 @@ class FeedbackEvidence:
         priors, features, read = Priors.read(), self.evidence.features, requests_read(len(self.log))
         if self._balance is None or self._balance[0] != read:
             self._balance = read, Balance.of(self.log, self.corpus, priors, evidence_of)
-        return Mixture(features, self._balance[1].apply(features, priors.at(features, len(self.log), self.log.novelty)))
+        return self._balance[1].apply(features, priors.at(features, len(self.log)))
 
 
 def _time(past: PastRequests, at: int) -> tuple[bool, float]:

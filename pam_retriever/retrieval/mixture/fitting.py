@@ -13,7 +13,15 @@ from pam_retriever.retrieval.mixture.calibration import Calibration, expected_ca
 from pam_retriever.retrieval.mixture.calibration import log_loss as event_loss
 from pam_retriever.retrieval.mixture.holdout import EvidenceOf, HeldOutQuestions, History, ask_held_out
 from pam_retriever.retrieval.mixture.logit import Choices
-from pam_retriever.retrieval.mixture.mixture import KINDS, NEVER_USED, Mixture, Priors, reserve_for_unused, unaided
+from pam_retriever.retrieval.mixture.mixture import (
+    KINDS,
+    NEVER_USED,
+    Mixture,
+    Priors,
+    reserve_for_unused,
+    unaided,
+    uninfluenced,
+)
 from pam_retriever.retrieval.mixture.report import mean_interval
 from pam_retriever.types import Bools, Float32, Float64, Int64
 
@@ -45,14 +53,18 @@ def fit_mixture(history: History, evidence_of: EvidenceOf, priors: Priors, seed:
     log = history.log()
     evidence = evidence_of(log)
     start = priors.at(evidence.features, len(history), log.novelty)
+    priors_alone = priors.at(evidence.features, len(history))
     never = np.array([name.startswith(NEVER_USED) for name in evidence.features])
     weights, calibrations, worths = [], [], []
-    for kind, held_out, prior in zip(KINDS, ask_held_out(history, evidence_of, seed), start, strict=True):
+    alone: Float32 | None = uninfluenced(evidence.features, priors_alone)
+    for at, (kind, held_out) in enumerate(zip(KINDS, ask_held_out(history, evidence_of, seed), strict=True)):
+        prior = start[at]
         if held_out is None or int(held_out.natural.sum()) < FEWEST or len(np.unique(held_out.part)) < 2:
-            weights.append(prior.astype(float))
+            weights.append(priors_alone[at].astype(float))
             calibrations.append(Calibration())
             continue
         if kind == KINDS[0]:
+            alone = None
             plain = unaided(evidence.features)
             fitted = fit_kind(held_out, prior.astype(float), timed=history.timed, never=never, plain=plain)
             fitted = fitted.with_reserved_mass(evidence.features, held_out)
@@ -62,7 +74,7 @@ def fit_mixture(history: History, evidence_of: EvidenceOf, priors: Priors, seed:
         calibrations.append(fitted.calibration)
         sources = [(source.name, source.features) for source in evidence.sources]
         worths += worths_of(kind, held_out, fitted, sources, history.timed, seed)
-    mixture = Mixture(evidence.features, np.array(weights, np.float32), tuple(calibrations))
+    mixture = Mixture(evidence.features, np.array(weights, np.float32), tuple(calibrations), uninfluenced=alone)
     return MixtureFit(mixture, Validation(tuple(worths)))
 
 

@@ -97,6 +97,7 @@ class HeldOutQuestions:
         part: (Q,) the held-out part of each question.
         natural: (Q,) False for a copy in which memories are hidden.
         doubtful: (P,) mask of memories that may have been wanted although unused; see ``FirstUses``. None for none.
+        influence: (Q, 2) how much the known requests count for each question before a fit; None if not known.
     """
 
     choices: Choices
@@ -106,6 +107,7 @@ class HeldOutQuestions:
     part: Int64
     natural: Bools
     doubtful: Bools | None = None
+    influence: Float32 | None = None
 
     def __len__(self) -> int:
         return len(self.part)
@@ -115,9 +117,8 @@ class HeldOutQuestions:
         if self.doubtful is None:
             return self
         chosen = ~self.doubtful
-        return HeldOutQuestions(
-            self.choices.only(chosen), self.row[chosen], self.reached[chosen], self.uses, self.part, self.natural
-        )
+        choices, row, reached = self.choices.only(chosen), self.row[chosen], self.reached[chosen]
+        return replace(self, choices=choices, row=row, reached=reached, doubtful=None)
 
     def take(self, questions: Int64) -> HeldOutQuestions:
         """Returns the questions at these positions."""
@@ -130,6 +131,7 @@ class HeldOutQuestions:
             self.part[questions],
             self.natural[questions],
             None if self.doubtful is None else self.doubtful[pairs],
+            None if self.influence is None else self.influence[questions],
         )
 
 
@@ -285,7 +287,14 @@ def _ask_batch(
     uses = np.bincount(question, counts, len(cues)).astype(np.float64)
     natural = np.full(len(cues), hidden is None)
     questions = HeldOutQuestions(
-        choices, pools.row[chosen], reached[chosen], uses, np.full(len(cues), part), natural, doubtful[chosen]
+        choices,
+        pools.row[chosen],
+        reached[chosen],
+        uses,
+        np.full(len(cues), part),
+        natural,
+        doubtful[chosen],
+        evidence.influence(cues),
     )
     return questions.take(np.flatnonzero(share > 0))
 
@@ -305,7 +314,10 @@ def join(found: Sequence[HeldOutQuestions]) -> HeldOutQuestions:
     doubtful = None
     if any(one.doubtful is not None for one in found):
         doubtful = np.concatenate([_none(one) if one.doubtful is None else one.doubtful for one in found])
-    return HeldOutQuestions(choices, row, reached, uses, part, np.concatenate([one.natural for one in found]), doubtful)
+    natural = np.concatenate([one.natural for one in found])
+    influences = [one.influence for one in found if one.influence is not None]
+    influence = np.concatenate(influences) if len(influences) == len(found) else None
+    return HeldOutQuestions(choices, row, reached, uses, part, natural, doubtful, influence)
 
 
 def _none(questions: HeldOutQuestions) -> Bools:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.retrieval.hybrid import LABEL, LEXICAL, MENTIONS, TIME
 from pam_retriever.retrieval.mixture.calibration import Calibration
+from pam_retriever.retrieval.mixture.influence import influence
 from pam_retriever.retrieval.mixture.named import BY_WAY, TIMES
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.repeated_requests import RepeatedRequests
@@ -73,6 +74,10 @@ class Evidence:
         """Returns the memories (N,) that served a past request."""
         return self._log.served
 
+    def influence(self, cues: Cues) -> Float32:
+        """Returns how much past requests count for each cue (Q, 2) before ``fit``; see ``influence.influence``."""
+        return influence(self._log, cues)
+
     def score(self, cues: Cues, pools: Pools) -> Float32:
         """Returns every feature (P, F). Appearance features occur twice: for all memories, and for never-used ones."""
         plain = np.concatenate([source.score(cues, pools) for source in self.sources], axis=1)
@@ -105,22 +110,45 @@ class Mixture:
         weights: (3, F) one row per kind.
         calibration: for each kind, the calibration of probabilities among the candidates.
         reserves: whether questions in words reserve probability for never-used memories; see ``reserve_mass``.
+        uninfluenced: (F,) the weights of a question for which past requests do not count. Other questions have a mean
+            of both, with their influence as its weight. None if ``fit`` found weights for all questions.
     """
 
     features: tuple[str, ...]
     weights: Float32
     calibration: tuple[Calibration, ...] = (Calibration(),) * len(KINDS)
     reserves: bool = True
+    uninfluenced: Float32 | None = None
 
-    def score(self, features: Float32, pools: Pools, kind: Int64) -> Float32:
-        """Returns the score (P,) of each pair, from the output of ``Evidence.score`` and the kind of each cue (Q,)."""
-        scores: Float32
-        if np.all(kind == kind[0]):
-            scores = features @ self.weights[kind[0]]
-        else:
-            scores = np.einsum("pf,pf->p", features, self.weights[kind][pools.cue])
+    def weights_of(self, kind: Int64, influence: Float32) -> Float32:
+        """Returns the weights (Q, F) of cues of these kinds (Q,), for the ``influence`` (Q, 2) of past requests."""
+        weights: Float32 = self.weights[kind]
+        if self.uninfluenced is not None:
+            part: Float32 = np.where(kind[:, None] == 0, influence, np.float32(1))[:, self._influenced_by]
+            weights = part * weights + (1 - part) * self.uninfluenced
+        return weights
+
+    @cached_property
+    def _influenced_by(self) -> Int64:
+        """For each feature (F,), returns the column of its influence. Both are right for a repeated request."""
+        return np.minimum(kinds_of_evidence(self.features), 1)
+
+    def score(self, features: Float32, pools: Pools, kind: Int64, influence: Float32 | None = None) -> Float32:
+        """Returns the score (P,) of each pair.
+
+        Args:
+            features: (P, F) the output of ``Evidence.score``.
+            pools: the pairs.
+            kind: (Q,) the kind of each cue.
+            influence: (Q, 2) the output of ``Evidence.influence``; None if past requests count in full for all cues.
+        """
+        influence = np.ones((len(kind), 2), np.float32) if influence is None else influence
+        weights, scores = self.weights_of(kind, influence), np.empty(len(features), np.float32)
+        for at, mine in enumerate(pools.of_cues()):
+            scores[mine] = features[mine] @ weights[at]
         if self.reserves and np.any(kind == 0):
-            scores = scores + reserve_for_unused(self.features, features, scores, pools.starts) * (kind[pools.cue] == 0)
+            part: Float32 = (kind == 0) * (np.float32(1) if self.uninfluenced is None else influence[:, 0])
+            scores = scores + reserve_for_unused(self.features, features, scores, pools.starts, part)
         return scores
 
     def confidence(self, share: Float32, rank: Int64, kind: Int64) -> Float32:
@@ -145,6 +173,7 @@ class Mixture:
             "features": list(self.features),
             "weights": {kind: [round(float(w), 5) for w in row] for kind, row in zip(KINDS, self.weights, strict=True)},
             "calibration": {kind: list(c.weights) for kind, c in zip(KINDS, self.calibration, strict=True)},
+            "uninfluenced": None if self.uninfluenced is None else [round(float(w), 5) for w in self.uninfluenced],
         }
 
     @classmethod
@@ -159,6 +188,8 @@ class Mixture:
             weights = np.array([text["weights"][kind] for kind in KINDS], np.float32)
             calibration = tuple(Calibration(tuple(text["calibration"][kind])) for kind in KINDS)
             features = tuple(text["features"])
+            alone = text.get("uninfluenced")  # versions up to 0.1 did not store it
+            uninfluenced = None if alone is None else np.array(alone, np.float32)
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(
                 f"A stored mixture cannot be read ({type(error).__name__}: {error}).",
@@ -171,15 +202,45 @@ class Mixture:
                 "one per kind and feature",
                 "Fit again.",
             )
-        return cls(features, weights, calibration)
+        return cls(features, weights, calibration, uninfluenced=uninfluenced)
 
 
-def reserve_for_unused(names: Sequence[str], features: Float32, scores: Float32, starts: Int64) -> Float32:
+def reserve_for_unused(
+    names: Sequence[str], features: Float32, scores: Float32, starts: Int64, part: Float32 | float = 1.0
+) -> Float32:
     """Applies ``reserve_mass`` to features (P, F) with these names; zeros if the feature "plain" is missing."""
     plain = unaided(names)
     if plain is None or NEVER_USED not in names:
         return np.zeros(len(scores), np.float32)
-    return reserve_mass(scores, features[:, names.index(NEVER_USED)] > 0, features @ plain, starts)
+    return reserve_mass(scores, features[:, names.index(NEVER_USED)] > 0, features @ plain, starts, part)
+
+
+def uninfluenced(names: Sequence[str], weights: Float32) -> Float32:
+    """Returns the weights (F,) of a question for which past requests do not count: those of recall without feedback.
+
+    A request that is made again keeps the weight that it has in ``weights`` (3, F): what served it is known. Without
+    the feature "plain" all questions have the same weights.
+    """
+    plain = unaided(names)
+    alone: Float32 = weights[0] if plain is None else np.where(repeated(names), weights[0], plain)
+    return alone
+
+
+def kinds_of_evidence(features: Sequence[str]) -> Int64:
+    """Returns 0 for a feature (F,) of the appearance of a memory, 1 for one of past use, 2 for repeated requests."""
+    appearance = {*APPEARANCE, *UNAIDED}
+
+    def kind(name: str) -> int:
+        if name in RepeatedRequests.features:
+            return 2
+        return 0 if name in appearance or name.startswith(NEVER_USED) else 1
+
+    return np.array([kind(name) for name in features])
+
+
+def repeated(names: Sequence[str]) -> Bools:
+    """Returns a mask (F,) of the features of a request that is made again."""
+    return np.array([name in RepeatedRequests.features for name in names])
 
 
 def unaided(names: Sequence[str]) -> Float32 | None:
@@ -205,7 +266,7 @@ class Priors:
         stored = json.loads(path.read_text("utf-8"))["weights"]
         return cls({kind: {name: tuple(pair) for name, pair in named.items()} for kind, named in stored.items()})
 
-    def at(self, features: Sequence[str], requests: int, novelty: float) -> Float32:
+    def at(self, features: Sequence[str], requests: int, novelty: float = 0.0) -> Float32:
         """Returns the weights (3, F) for an index; 0 for a feature without a prior.
 
         Where almost every use is of a new memory, past requests say nothing about the next one. So the weights of a
@@ -228,7 +289,7 @@ class Priors:
         rows = np.array([[of(kind, name) for name in features] for kind in KINDS], np.float32)
         plain = unaided(features)
         if plain is not None:
-            changed = np.array([name not in RepeatedRequests.features for name in features])
+            changed = ~repeated(features)
             rows[0, changed] += novelty * (plain - rows[0])[changed]
         return rows
 

@@ -108,6 +108,9 @@ class RequestLog:
         self._weighed: tuple[int, Float32, Float32] | None = None
         self._last: tuple[Cues, int, Float32, Float32] | None = None
         self._transposed: tuple[tuple[int, int], Uses, Bools] | None = None
+        self._served: set[tuple[int, int]] = set()  # the hash of a request, and a memory that served it
+        self._times: dict[int, int] = {}  # the number of different requests that each memory served
+        self._repeated = self._distinct = 0
         self.extend(vectors, words, uses, writers)
 
     def __len__(self) -> int:
@@ -143,6 +146,14 @@ class RequestLog:
         """
         times = np.bincount(self._rows.values[self._weights.values > 0], minlength=1)
         return float((times == 1).sum() / (times.sum() + 1)) if times.any() else 1.0
+
+    @property
+    def repeated_uses(self) -> tuple[int, int]:
+        """The number of uses whose memory was used more than once, and of all uses.
+
+        A memory that served the same request several times counts once: this tells nothing of other requests.
+        """
+        return self._repeated, self._distinct
 
     @property
     def requests_of(self) -> Uses:
@@ -197,6 +208,7 @@ class RequestLog:
         self._word_starts.extend(len(self._words) + np.cumsum(np.array(lengths, np.int64)))
         self._holder.extend(np.repeat(first + np.arange(len(numbered)), lengths))
         self._words.extend(flat)
+        self._count(vectors, numbered, uses)
         self._vectors.extend(vectors)
         self._starts.extend(len(self._rows) + uses.starts[1:])
         self._rows.extend(uses.rows)
@@ -210,6 +222,19 @@ class RequestLog:
                 self._late.setdefault(number, []).append(request)
         if len(self) > (1 + STALE) * self._listed + FEW:
             self._list_by_word()
+
+    def _count(self, vectors: Float32, numbered: Sequence[Int64], uses: Uses) -> None:
+        """Counts the uses of new requests with vectors (m, dim) and words, for ``repeated_uses``."""
+        rounded = np.round(vectors, 2) + np.float32(0)  # a model embeds a text in a batch a little differently
+        keys = [hash(words.tobytes() + vector.tobytes()) for words, vector in zip(numbered, rounded, strict=True)]
+        request, rows = uses.helpful().expand(np.arange(len(uses)))[:2]
+        for at, row in zip(request.tolist(), rows.tolist(), strict=True):
+            served = keys[at], row
+            if served not in self._served:
+                self._served.add(served)
+                times = self._times[row] = self._times.get(row, 0) + 1
+                self._distinct += 1
+                self._repeated += 2 if times == 2 else int(times > 2)
 
     def _capped(self, uses: Uses, writers: Sequence[Hashable]) -> Float32:
         """Returns the weights; the sum for one writer and one memory is bounded."""

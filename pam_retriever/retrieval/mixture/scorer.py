@@ -124,7 +124,8 @@ class MixtureScorer:
         features = evidence.score(questions, pools)
         if self._left_out.any():  # also from what recall without feedback says of never-used memories
             features = np.where(self._left_out, np.float32(0), features)
-        scores = mixture.score(features, pools, kind)
+        influence = evidence.influence(questions)
+        scores = mixture.score(features, pools, kind, influence)
         lead = self._lead(scores, pools, linked)
         scores = scores + lead
         share, rank = softmax(scores, pools.starts), ranks(scores, pools.cue, pools.starts)
@@ -134,7 +135,7 @@ class MixtureScorer:
         if self._min_score is not None:
             order = order[share[order] >= self._min_score]
         cue = pools.cue[order]
-        weighed = features[order] * mixture.weights[kind[cue]]
+        weighed = features[order] * mixture.weights_of(kind, influence)[cue]
         contributions = self._contributions(weighed, scores[order] - weighed.sum(axis=1), lead[order])
         confidence = mixture.confidence(share, rank, kind[pools.cue])[order]
         return self._answers(questions, cue, corpus.rows[pools.row[order]], share[order], confidence, contributions)

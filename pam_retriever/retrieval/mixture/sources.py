@@ -5,16 +5,17 @@ The sources here read vectors, words and neighbours of the memories. The sources
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
-from pam_retriever.ann.selection import Rows
+from pam_retriever.retrieval.hybrid import WINDOW
 from pam_retriever.retrieval.lexical import LONG
-from pam_retriever.retrieval.mixture.pools import Cues, Pools, WordList
+from pam_retriever.retrieval.mixture.corpus import Corpus
+from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.words import BM25, Field
-from pam_retriever.types import Direction, Float32, Int64
+from pam_retriever.types import Float32, Int64
 
 BM25_UNIT = 10.0  # scales BM25 to the order of 1
 PLAIN_UNIT = 10.0  # scales a mean of cosines to the order of 1
@@ -104,28 +105,33 @@ class Words:
 class WordsAndNeighbours:
     """Recall without feedback: vector, words and neighbours in one score.
 
-    A turn of a conversation seldom names its topic; its neighbours do.
+    A turn of a conversation seldom names its topic; its neighbours do. So the neighbours of what looks like the
+    question, or has its words, are candidates, too; similarity and words propose the others.
 
     Args:
-        scores: returns the scores of sorted positions (m,) for the vector and the words of a question, in a direction,
-            with allowed neighbours.
+        corpus: the memories.
     """
 
     name, features = "words and neighbours", ("plain",)
 
-    def __init__(self, scores: Callable[[Float32, WordList, Int64, Direction | None, Rows | None], Float32]) -> None:
-        self._scores = scores
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus = corpus
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
-        parts = [
-            self._scores(cues.vectors[at], cues.words[at], pools.row[mine], cues.direction, cues.allowed)
-            for at, mine in enumerate(pools.of_cues())
-        ]
+        parts = [self._scores(cues, at, pools.row[mine]) for at, mine in enumerate(pools.of_cues())]
         return (np.float32(PLAIN_UNIT) * np.concatenate(parts))[:, None]
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
-        del n  # similarity and words propose the same memories
-        return [np.empty(0, np.int64)] * len(cues)
+        corpus, found = self._corpus, [np.empty(0, np.int64)] * len(cues)
+        questions = np.flatnonzero(cues.rows < 0).tolist() if corpus.has_trajectories else []
+        near, few = corpus.nearest(cues.vectors, n) if questions else [], n // (2 * WINDOW + 1)
+        for at in questions:
+            by_words = corpus.positions(corpus.lexicon.best(list(cues.words[at]), few, None))
+            found[at] = corpus.neighbours(np.union1d(near[at][:few], by_words), cues.direction, cues.allowed)
+        return found
+
+    def _scores(self, cues: Cues, at: int, rows: Int64) -> Float32:
+        return self._corpus.plain(cues.vectors[at], cues.words[at], rows, cues.direction, cues.allowed)
 
 
 def _cosines(cues: Cues, pools: Pools, vectors: MemoryVectors) -> Float32:

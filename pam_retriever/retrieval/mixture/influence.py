@@ -1,0 +1,47 @@
+"""How much past requests count for a question, before ``fit``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pam_retriever.retrieval.mixture.pools import Cues
+from pam_retriever.retrieval.mixture.requests import RequestLog
+from pam_retriever.types import Float32
+
+WIDTH = 4.0  # of the kernel exp(WIDTH * (cosine - 1)): how often similar requests need the same
+# (benchmarks/priors/fit_nearness.py)
+
+
+def influence(log: RequestLog, cues: Cues) -> Float32:
+    """Returns the influence (Q, 2) of past requests, from 0 to 1.
+
+    It is the probability that a question needs a memory that was used before. The share of uses whose memory was used
+    more than once estimates it (Good 1953). One use is added: that of the question itself.
+
+    The first number is for what memories look like: which weights are right for words and vectors does not depend on
+    the question. It is the estimate less a standard error, so a few requests change nothing. The second number is for
+    what past requests say. For a question like a past request it is the whole estimate, and the added use counts as
+    repeated.
+
+    A stored memory as a cue is compared with what was used, not with requests: its influences are 1.
+    """
+    repeated, uses = log.repeated_uses
+    share, likely = repeated / (uses + 1), (repeated + 1) / (uses + 1)
+    sure = np.full(len(cues), max(share - (share * (1 - share) / (uses + 1)) ** 0.5, 0.0), np.float32)
+    near = nearness(log, cues)
+    both: Float32 = np.stack([sure, near * np.float32(likely) + (1 - near) * sure], axis=1)
+    both[cues.rows >= 0] = 1
+    return both
+
+
+def nearness(log: RequestLog, cues: Cues) -> Float32:
+    """Returns the probability (Q,) that at least one past request needed what each question needs.
+
+    One past request did with the probability exp(WIDTH * (cosine - 1)), independently of the others.
+    """
+    if not len(log):
+        return np.zeros(len(cues), np.float32)
+    alike = np.exp(np.float32(WIDTH) * np.minimum(log.likeness(cues)[0] - 1, 0))
+    with np.errstate(divide="ignore"):  # the logarithm of 0 is right: a request that is made again
+        near: Float32 = -np.expm1(np.log1p(-alike).sum(axis=1))
+    return near
