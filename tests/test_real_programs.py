@@ -17,6 +17,7 @@ PROGRAMS = [
     "real.code_memory --tasks code-flask --most 5",
     "real.documents --tune",
     "real.documents --cues",
+    "real.first_requests --data locomo hotpot code-flask",
     "real.lexical --texts 200",
     "real.locomo",
     "real.locomo_feedback --dialogues 1",
@@ -28,6 +29,7 @@ PROGRAMS = [
     "real.next",
     "real.wikispeedia",
     "priors.fit_balance --tasks code-flask locomo",
+    "priors.fit_nearness",
     "priors.fit_times",
 ]
 
