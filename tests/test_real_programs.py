@@ -29,7 +29,7 @@ PROGRAMS = [
     "real.next",
     "real.wikispeedia",
     "priors.fit_balance --tasks code-flask locomo",
-    "priors.fit_nearness",
+    "priors.fit_nearness --data code-flask locomo hotpot",
     "priors.fit_times",
 ]
 

@@ -27,24 +27,26 @@ from pam_retriever.retrieval.mixture.influence import WIDTH
 from pam_retriever.types import Float32
 
 WIDTHS = np.arange(1, 20.5, 0.5)
+LOCOMO = "locomo"
+DATA = (*TASKS, LOCOMO, *SETS)
 LATEST, PAIRS = 2000, 200_000
 SURE = 1e-6  # no pair is taken for certain
 
 Requests = tuple[str, Float32, list[set[Any]]]
 
 
-def worlds(folder: Path | None, embed: Encode) -> Iterator[Requests]:
+def worlds(folder: Path | None, embed: Encode, names: list[str]) -> Iterator[Requests]:
     """Yields the name of a data set, the vectors of its requests, and what served each."""
-    for name in TASKS:
+    for name in (name for name in TASKS if name in names):
         path = find(folder, ("use",), __doc__ or "") / name / "experience.jsonl"
         past = [json.loads(line) for line in path.read_text("utf-8").splitlines()][-LATEST:]
         yield name, embed([row["cue"] for row in past]), [set(row["used"]) for row in past]
-    for conversation in read_dialogues(find(None, FILES, __doc__ or ""))[:TUNED_ON]:
+    for conversation in read_dialogues(find(None, FILES, __doc__ or ""))[:TUNED_ON] if LOCOMO in names else ():
         texts = [question for question, _, _ in conversation.questions]
-        yield "locomo", embed(texts), [set(evidence) for _, evidence, _ in conversation.questions]
-    documents = find(None, ("documents",), __doc__ or "")
-    for name in SETS:
-        rows = [json.loads(line) for line in (documents / f"{name}.jsonl").read_text("utf-8").splitlines()]
+        yield LOCOMO, embed(texts), [set(evidence) for _, evidence, _ in conversation.questions]
+    for name in (name for name in SETS if name in names):
+        path = find(None, ("documents",), __doc__ or "") / f"{name}.jsonl"
+        rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
         first = rows[: len(rows) // 2]
         yield name, embed([row["question"] for row in first]), [set(row["supporting"]) for row in first]
 
@@ -66,11 +68,12 @@ def losses(vectors: Float32, used: list[set[Any]]) -> np.ndarray:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", help="folder of the tasks (default: 'use' in PAM_DATA_DIR)")
+    parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
     parser.add_argument("--embedder", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
     parser.add_argument("--name", default="priors/fit_nearness", help="name of the JSON file in benchmarks/results")
     arguments = parser.parse_args()
     parts: dict[str, list[np.ndarray]] = {}
-    for name, vectors, used in worlds(arguments.folder, load_encoder(arguments.embedder)):
+    for name, vectors, used in worlds(arguments.folder, load_encoder(arguments.embedder), arguments.data):
         parts.setdefault(name, []).append(losses(vectors, used))
     of_data = {name: np.mean(several, axis=0) for name, several in parts.items()}
 
