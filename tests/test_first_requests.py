@@ -143,3 +143,38 @@ def test_nearness_falls_with_the_angle_and_rises_with_every_request():
 
 def test_stored_memories_as_cues_are_influenced_in_full():
     assert influence(log_of([[0]]), cues_of(FAR, FAR, rows=[3, -1]))[0].tolist() == [1, 1]
+
+
+def test_a_hidden_memory_leads_to_no_candidates():
+    """A filter also hides the way from a memory to its neighbours, so no score depends on what it hides."""
+    world, answers = World(4, MANY), []
+    for with_hidden in (False, True):
+        index = PredictiveAssociativeIndex(DIM)
+        ids = [f"m{at}" for at in range(MANY)]
+        index.add(world.vectors, ids, world.texts, [{"user": "ann"}] * MANY)
+        hidden = []
+        if with_hidden:  # each looks like a question, and stands beside memories that do not
+            hidden = [f"b{at}" for at in range(20)]
+            vectors = np.stack(
+                [world.asked[at][1] for at in range(20)]
+            )  # without texts: a filter shares statistics of words
+            index.add(vectors, hidden, metadatas=[{"user": "bob"}] * 20)
+        for at in range(20):
+            index.observe([*hidden[at : at + 1], *ids[20 * at + 100 : 20 * at + 102]])
+        index.feedback(world.asked[30][1], ["m30"], text=world.asked[30][0])
+        questions = [world.asked[at] for at in range(20)]
+        found = [index.recall(vector, 10, text=text, where={"user": "ann"}) for text, vector in questions]
+        answers.append([list(zip(hits.ids, hits.scores, strict=True)) for hits in found])
+    assert answers[0] == answers[1]
+
+
+def test_words_of_hidden_memories_crowd_out_no_candidate():
+    """Of many memories that hold the word of a question, the one that a filter allows is found after feedback, too."""
+    world = World(5, MANY)
+    index = PredictiveAssociativeIndex(DIM)
+    ids, texts = [f"m{at}" for at in range(MANY)], [*world.texts]
+    texts[7] = f"ticket {texts[7]}"
+    index.add(world.vectors, ids, texts, [{"user": "ann"}] * MANY)
+    index.add(world.vectors[:200], [f"b{at}" for at in range(200)], ["ticket"] * 200, [{"user": "bob"}] * 200)
+    index.feedback(world.vectors[300], ["m300"], text="word1 word2")
+    assert "m7" in index.recall(world.vectors[400], 5, text="ticket", where={"user": "ann"}).ids

@@ -124,9 +124,9 @@ class WordsAndNeighbours:
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
         corpus, found = self._corpus, [np.empty(0, np.int64)] * len(cues)
         questions = np.flatnonzero(cues.rows < 0).tolist() if corpus.has_trajectories else []
-        near, few = corpus.nearest(cues.vectors, n) if questions else [], n // (2 * WINDOW + 1)
+        near, few = corpus.nearest(cues.vectors, n, cues.allowed) if questions else [], n // (2 * WINDOW + 1)
         for at in questions:
-            by_words = corpus.positions(corpus.lexicon.best(list(cues.words[at]), few, None))
+            by_words = corpus.positions(corpus.lexicon.best(list(cues.words[at]), few, cues.allowed))
             found[at] = corpus.neighbours(np.union1d(near[at][:few], by_words), cues.direction, cues.allowed)
         return found
 
