@@ -66,7 +66,7 @@ class Array:
     def __getitem__(self, at):
         return self.vectors[at]
 
-    def nearest(self, vectors, n):
+    def nearest(self, vectors, n, allowed=None):
         return [np.argsort(-row, kind="stable")[:n] for row in vectors @ self.vectors.T]
 
 

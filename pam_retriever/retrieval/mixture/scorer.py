@@ -203,10 +203,9 @@ class MixtureScorer:
                 found = [inside] * len(cues)
             else:
                 found = [np.intersect1d(some, inside) for some in evidence.propose(questions, n)]
-                # sources rank all memories: what is best of the allowed ones may be far down
-                near = corpus.nearest(cues.given, n, allowed)
+                # words rank all memories: what is best of the allowed ones may be far down
                 by_words = [corpus.positions(corpus.lexicon.best(list(words), n, allowed)) for words in questions.words]
-                found = [np.unique(np.concatenate(some)) for some in zip(found, near, by_words, strict=True)]
+                found = [np.union1d(*both) for both in zip(found, by_words, strict=True)]
         if linked is not None and len(linked.cue):
             rows = [linked.only(at).rows for at in range(len(cues))]
             rows = rows if allowed is None else [some[holds(allowed, some)] for some in rows]

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from pam_retriever.ann.selection import Rows
 from pam_retriever.retrieval.hybrid import WINDOW
 from pam_retriever.retrieval.lexical import LONG
 from pam_retriever.retrieval.mixture.corpus import Corpus
@@ -52,8 +53,8 @@ class MemoryVectors(Protocol):
         """Returns the vectors (m, dim) at positions (m,), of unit length."""
         ...
 
-    def nearest(self, vectors: Float32, n: int) -> list[Int64]:
-        """For each vector (Q, dim), returns the positions of the ``n`` most similar memories."""
+    def nearest(self, vectors: Float32, n: int, allowed: Rows | None = None) -> list[Int64]:
+        """For each vector (Q, dim), returns the positions of the ``n`` most similar ``allowed`` memories."""
         ...
 
 
@@ -73,7 +74,7 @@ class Similarity:
         return _cosines(cues, pools, self._vectors)[:, None]
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
-        return self._vectors.nearest(cues.vectors, n)
+        return self._vectors.nearest(cues.vectors, n, cues.allowed)
 
 
 class Words:
