@@ -205,6 +205,14 @@ def test_a_period_in_a_question_raises_the_memories_of_then(anywhere):
     assert all(of_month(last, 9))
 
 
+def test_a_month_that_half_of_a_few_notes_have_counts_still():
+    index = PredictiveAssociativeIndex(dim=DIM)
+    days = [datetime(2023, month, day) for month, day in ((3, 1), (5, 2), (4, 20), (5, 28), (8, 1), (5, 9))]
+    index.add(VECTORS[:6], IDS[:6], TEXTS[:6], timestamps=days)
+    hits = index.recall(VECTORS[0], k=3, text="what was there in May 2023?", now=NOW)
+    assert set(hits.ids) == {IDS[1], IDS[3], IDS[5]}
+
+
 def test_a_time_in_a_text_counts_as_its_time(anywhere):
     index = world(anywhere)
     asked = {"k": 4, "now": NOW, "explain": True}

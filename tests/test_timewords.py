@@ -2,6 +2,7 @@
 
 import builtins
 import json
+import math
 import subprocess
 import sys
 from datetime import date, datetime, timedelta, timezone
@@ -19,7 +20,7 @@ from pam_retriever.timewords.grammar import RULES
 from pam_retriever.timewords.lexicon import LANGUAGES, words
 from pam_retriever.timewords.periods import OPEN_END, OPEN_START, Period
 from pam_retriever.timewords.reader import MAX_PERIODS, read_question, read_text
-from pam_retriever.timewords.scores import TextPeriods, TimePrior, rarity, time_scores
+from pam_retriever.timewords.scores import TextPeriods, TimePrior, time_scores
 from pam_retriever.timewords.when import read_when
 
 DATA = Path(__file__).parent / "data"
@@ -364,7 +365,15 @@ class TestScores:
         few = np.array([seconds(2023, 7, 5)] * 2 + [seconds(2022, 1, 1)] * 98)
         many = np.array([seconds(2023, 7, 5)] * 30 + [seconds(2022, 1, 1)] * 70)
         assert time_scores([self.july], few)[0] > time_scores([self.july], many)[0] > 0
-        assert not time_scores([self.july], np.full(100, seconds(2023, 7, 5))).any()
+
+    @pytest.mark.parametrize("n", [2, 4, 6, 100])
+    def test_a_period_of_most_memories_counts_still(self, n):
+        most = n // 2 + 1
+        scores = time_scores([self.july], np.array([seconds(2023, 7, 5)] * most + [seconds(2022, 1, 1)] * (n - most)))
+        assert scores[:most] == pytest.approx(
+            [math.log(1 + (n - most + 0.5) / (most + 0.5)) / math.log(1 + (n - 0.5) / 1.5)] * most
+        )
+        assert not scores[most:].any()
 
     def test_without_a_period_all_is_zero(self):
         assert not time_scores([], np.arange(5.0)).any()
@@ -405,8 +414,14 @@ class TestScores:
             )
             overlaps.append(max(own, named))
             all_named.append(named)
-        of_names = 0.25 * np.array(all_named) * rarity(sum(all_named), n)
-        expected = np.array(overlaps) * rarity(sum(overlaps), n) + of_names
+
+        def idf(inside):
+            return math.log(1 + (n - inside + 0.5) / (inside + 0.5))
+
+        def share(found):
+            return idf(min(sum(found), n)) / idf(1) if n > 1 else 1
+
+        expected = np.array(overlaps) * share(overlaps) + 0.25 * np.array(all_named) * share(all_named)
         assert time_scores([asked], times, texts, prior) == pytest.approx(expected)
 
     def test_an_open_period_holds_all_before(self):

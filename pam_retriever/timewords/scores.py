@@ -82,9 +82,10 @@ def time_scores(
 ) -> Float64:
     """Returns how well each memory fits the periods of a question, with less weight if many memories fit.
 
-    The overlap with a period, from 0 to 1, is multiplied by the log odds that a memory is outside of the period,
-    divided by those of a period with a single memory. This is BM25's idf (Robertson and Zaragoza 2009) for periods.
-    Texts that name the period are few, so they get a small score of their own in addition.
+    The overlap with a period, from 0 to 1, is multiplied by BM25's idf (Robertson and Zaragoza 2009) of the period,
+    divided by that of a period with a single memory. It is Lucene's idf, which is above 0 also if most memories fit: in
+    an index of a few notes, many are of one month. Texts that name the period are few, so they get a small score of
+    their own in addition.
 
     Args:
         question: the periods of the question; none gives zeros.
@@ -113,11 +114,11 @@ def time_scores(
 
 
 def rarity(inside: float, n: int) -> float:
-    """Returns the scaled log odds that a memory is outside a period: 1 if 1 of ``n`` is inside, 0 for half or more."""
+    """Returns Lucene's idf of a period that ``inside`` of ``n`` memories fit, as a share of that of a single memory."""
     if n < 2:
         return 1.0
-    inside, most = min(inside, n), np.log((n - 0.5) / 1.5)
-    return min(max(float(np.log((n - inside + 0.5) / (inside + 0.5))) / max(float(most), 1e-9), 0.0), 1.0)
+    inside = min(inside, n)
+    return float(np.log1p((n - inside + 0.5) / (inside + 0.5)) / np.log1p((n - 0.5) / 1.5))
 
 
 def _of_times(start: float, end: float, times: Float64, prior: TimePrior) -> Float64:
