@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from pam_retriever.mentions.stop_words import STOP_WORDS
+from pam_retriever.mentions.stop_words import content_words
 from pam_retriever.types import Int64
 
 TOKENIZER = "porter unicode61 remove_diacritics 2"
@@ -124,7 +124,6 @@ class Tokenizer:
     """Turns texts into the terms of the index. Any number of threads may call it."""
 
     def __init__(self) -> None:
-        self._stop_words = frozenset(STOP_WORDS.split())
         # idle databases: creating one takes ten times as long as a query
         self._idle: list[sqlite3.Connection] = []
         weakref.finalize(self, _close_all, self._idle)
@@ -132,7 +131,7 @@ class Tokenizer:
     def __call__(self, text: str) -> list[str]:
         """Returns distinct terms, sorted, without terms that are too long. Omits stop words if other words exist."""
         words = re.findall(r"\w+", text.replace("\x00", " ").lower())
-        terms = [word for word in words if word not in self._stop_words] or words
+        terms = content_words(words)
         with self._database() as database:
             database.execute("INSERT INTO query (rowid, text) VALUES (1, ?)", [" ".join(terms)])
             found = database.execute("SELECT term FROM terms WHERE length(CAST(term AS BLOB)) <= ?", [LONGEST_TERM])
