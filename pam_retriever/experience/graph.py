@@ -208,11 +208,11 @@ class CooccurrenceGraph:
             weight *= above_chance(co_occurrences, often, others, float(self._times.sum()), window, familiarity)
         return pair, other, weight
 
-    def sides(self, rows: Int64, window: int) -> tuple[Int64, Int64, Float32, Float32]:
-        """Like ``of``, with one entry per co-occurrence: its weight in the graph's direction, and in any direction."""
+    def sides(self, rows: Int64, window: int) -> tuple[Int64, Int64, Bools, Float32]:
+        """Like ``of``, with one entry per co-occurrence: whether it lies in the graph's direction, and its weight."""
         owner, linked, offset, salience = self._co_occurrences(*self._occurrences(rows), window, None)
         weight: Float32 = LinkWeights.inverse(window).of(offset, *salience).astype(np.float32)
-        return owner, linked, weight * (offset > 0 if self.direction == "after" else offset < 0), weight
+        return owner, linked, offset > 0 if self.direction == "after" else offset < 0, weight
 
     def around(self, rows: Int64, window: int) -> tuple[Int64, Int64, Int64]:
         """Returns the neighbours of each of ``rows`` in trajectories, at its latest occurrences.
@@ -305,28 +305,29 @@ class CooccurrenceGraph:
         self, owner: Int64, at: Int64, window: int, direction: Direction | None
     ) -> tuple[Int64, Int64, Int64, tuple[Float32, Float32]]:
         """Returns all co-occurrences in the window of steps ``at``: owner, linked memory, offset, both saliences."""
-        neighbour = self._around(at, window)  # (occurrences, 2 tau)
-        rows = self._rows[neighbour]
-        offset = self._position[neighbour] - self._position[at][:, None]
-        met = (
-            (neighbour >= 0)
-            & (self._trajectory[neighbour] == self._trajectory[at][:, None])
-            & (np.abs(offset) <= window)
-            & (rows >= 0)
-            & (rows != self._rows[at][:, None])
-        )
+        neighbour = self._around(at, window)  # (occurrences, 2 tau); take and one mask cost less than indexing
+        stored, trajectory, position, salience = (column.values for column in self._columns)
+        rows = stored.take(neighbour)
+        offset = position.take(neighbour) - position.take(at)[:, None]
+        met = neighbour >= 0
+        met &= trajectory.take(neighbour) == trajectory.take(at)[:, None]
+        met &= np.abs(offset) <= window
+        met &= rows >= 0
+        met &= rows != stored.take(at)[:, None]
         if direction is not None:
             met &= offset > 0 if direction == "after" else offset < 0
-        step, other = met.nonzero()[0], neighbour[met]
-        salience = self._salience[at[step]], self._salience[other]
-        return owner[step], rows[met], offset[met], salience
+        found = met.ravel().nonzero()[0]
+        step, other = found // neighbour.shape[1], neighbour.ravel().take(found)
+        saliences = salience.take(at.take(step)), salience.take(other)
+        return owner.take(step), rows.ravel().take(found), offset.ravel().take(found), saliences
 
     def _around(self, at: Int64, window: int) -> Int64:
         """Returns the steps before and after each (occurrences, 2 tau), in the arrays or in its chain; -1 for none."""
         if self._chain is not None:
             return self._chain.around(at, window)
         neighbour = at[:, None] + _offsets(window)
-        return np.where((neighbour >= 0) & (neighbour < len(self._rows)), neighbour, -1)
+        inside = neighbour.view(np.uint64) < len(self._rows)  # negative numbers are large ones
+        return np.where(inside, neighbour, -1)
 
     def _empty(self, positions: Bools) -> None:
         self._count(self._rows[positions], -1)
@@ -355,11 +356,12 @@ class CooccurrenceGraph:
             start = ordered.searchsorted(rows, side="left")  # NumPy's functions take longer than methods of arrays
             count = ordered.searchsorted(rows, side="right") - start
             owners.append(np.arange(len(rows)).repeat(count))
-            positions.append(order[concatenated(start, count)])
+            positions.append(order.take(concatenated(start, count)))
         owner, at = (each[0] if len(each) == 1 else np.concatenate(each) for each in (owners, positions))
-        wanted = rows[owner]
-        known = (self._rows[at] == wanted) & (wanted >= 0)  # a row may be removed after the sort
-        owner, at = owner[known], at[known]
+        wanted = rows.take(owner)
+        known = (self._rows.take(at) == wanted) & (wanted >= 0)  # a row may be removed after the sort
+        if not known.all():
+            owner, at = owner[known], at[known]
         if self._chain is None and len(owners) == 1:
             return owner, at  # in order already
         order = np.lexsort((owner,) if self._chain is None else (self._position[at], self._trajectory[at], owner))

@@ -52,14 +52,15 @@ class DirectedShares:
             nothing = np.empty(0, np.float32)
             return cls(None, 0, nothing, nothing)
         query, row, mass = _seeds(view, cues, sure)
-        seed, linked, this, whole = view.links.sides(row, view.window)
+        seed, linked, there, weight = view.links.sides(row, view.window)
         width = int(linked.max(initial=0)) + 1
-        pairs, times = query[seed] * width + linked, mass[seed]
+        pairs, strength = query.take(seed) * width + linked, mass.take(seed) * weight
         order = pairs.argsort(kind="stable")  # np.unique takes longer
-        pairs, times = pairs[order], times[order]
+        pairs, strength = pairs.take(order), strength.take(order)
         first = firsts(pairs)
         keys, position = pairs[first], first.cumsum() - 1
-        this, whole = (np.bincount(position, times * met[order], len(keys)).astype(np.float32) for met in (this, whole))
+        whole = np.bincount(position, strength).astype(np.float32)
+        this = np.bincount(position, strength * there.take(order)).astype(np.float32)
         part = (this + UNDECIDED / 2) / (whole + UNDECIDED)
         return cls(keys, width, np.minimum(2 * part, 1).astype(np.float32), this)
 
