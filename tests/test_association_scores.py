@@ -16,10 +16,12 @@ from pam_retriever.experience.cooccurrence import Associations, Experience, asso
 from pam_retriever.model.keys import make_keys, unit
 from pam_retriever.model.scoring import UNTESTED, confidence
 from pam_retriever.retrieval.mixture.calibration import expected_calibration_error
+from pam_retriever.retrieval.pair_shares import UNEXPERIENCED, Pairs
 from pam_retriever.training import calibration
 from pam_retriever.training.calibration import Memories, conditional_logit, fit_confidence, fit_scoring_weights
 from pam_retriever.training.config import TrainingRequest
 from pam_retriever.training.shards import InMemoryShards
+from pam_retriever.types import Calibration
 
 
 def test_experienced_memories_rank_first_after_one_pass(planted):
@@ -212,3 +214,26 @@ def test_scores_do_not_depend_on_k(planted):
             for name in ("score", "association", "confidence"):
                 expected = [getattr(hit, name) for hit in every[:7]]
                 assert [getattr(hit, name) for hit in hits] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("sure", [0.0, 0.25, 1.0])
+@pytest.mark.parametrize("links", [3, 30])
+def test_the_share_of_a_new_memory(sure, links):
+    """For an unknown cue it is as estimated; a known cue doubles it, or lets linked memories rank before it."""
+    weights = replace(UNTESTED, weights=(9.0, *UNTESTED.weights[1:]), mixture=(0.4, 0.2, 0.1, 0.3))
+    values = np.zeros((links + 1, 7), np.float32)
+    values[:links, 1] = 2.0  # each linked memory
+    values[links, 4:6] = 0.02, 0.05  # the new one: similarity, and similarity with forward
+    experienced = np.arange(links + 1) < links
+    pairs = Pairs(
+        np.zeros(links + 1, np.int64),
+        values,
+        experienced,
+        np.array([sure], np.float32),
+        Calibration(weights, weights),
+        5,
+    )
+    estimated = 0.7 * 0.05 + 0.3 * 0.02
+    known = 0.2 / (2 * links + 0.2) if links == 3 else UNEXPERIENCED  # 1 / 5 is the prior
+    assert pairs.shares()[links] == pytest.approx(estimated * (sure * known + 1 - sure))
+    assert (pairs.factors() * values).sum(axis=1) == pytest.approx(pairs.shares())

@@ -29,7 +29,9 @@ from pam_retriever.experience.second_step import EPISODIC
 from pam_retriever.model.scoring import SMALLEST, UNTESTED, confidence, fitted
 from pam_retriever.types import Bools, Calibration, Float32, Int64
 
-UNEXPERIENCED = 3.0  # factor for the share of a memory without experience (docs/how/training.md)
+# Factor for the share of a memory without experience, for an experienced cue. With 1, the most hits are right, but few
+# of them are new; 2 is best if experienced and new associates count the same (benchmarks/notes/default-recall.md).
+UNEXPERIENCED = 2.0
 
 
 class Pairs:
@@ -64,9 +66,9 @@ class Pairs:
         share += self._second_step * (values[:, 6] - share)
         if not self._is_certain:
             mixture = self._mixture()
-            scale, of_similarity, similar = self._of_new(mixture[3])
+            scale, similar = self._of_new(mixture[3])
             old = sure * share + (1 - sure) * _if_unknown(values, mixture)
-            new = scale * (1 - similar) * values[:, 5] + of_similarity * similar * values[:, 4]
+            new = scale * ((1 - similar) * values[:, 5] + similar * values[:, 4])
             share = np.where(self._experienced, old, new)
         shares: Float32 = np.minimum(share, 1).astype(np.float32)
         return shares
@@ -84,8 +86,8 @@ class Pairs:
             0 * own,
             self._sure * self._second_step,
         )
-        scale, of_similarity, similar = self._of_new(by_similarity)
-        of_new = (*[0 * own] * 4, similar * of_similarity, (1 - similar) * scale, 0 * own)
+        scale, similar = self._of_new(by_similarity)
+        of_new = (*[0 * own] * 4, similar * scale, (1 - similar) * scale, 0 * own)
         factors: Float32 = np.where(self._experienced[:, None], np.stack(of_old, axis=1), np.stack(of_new, axis=1))
         return factors
 
@@ -134,20 +136,18 @@ class Pairs:
         *experienced, by_similarity = ((1 - self._novelty) * weight for weight in self._calibration.unseen.mixture)
         return [*experienced, by_similarity + self._novelty]
 
-    def _of_new(self, by_similarity: Float32) -> tuple[Float32, Float32, Float32]:
-        """Returns what scales both parts of the share (E,) of a new memory, and the weight of the second, similarity.
+    def _of_new(self, by_similarity: Float32) -> tuple[Float32, Float32]:
+        """Returns the factor (E,) for the share of a new memory, and the weight (E,) of similarity in it.
 
         ``by_similarity`` (E,) is the weight of similarity for unknown cues.
         """
-        sure, novelty = self._sure, self._novelty
+        sure = self._sure
         # for a cue of one or two experiences, a new memory does not rank above a linked one
         met = np.bincount(self._query[self._values[:, 1] > 0], minlength=self._cues)[self._query]
         few = (met > 0) & (met <= EPISODIC * self._window)
-        scale = np.where(few, sure * self._prior / (self._total + self._prior) + (1 - sure), UNEXPERIENCED)
-        # cross-validation weighs similarity as it is, for memories with and without experience
-        unknown = UNEXPERIENCED * (1 - novelty) + novelty if fitted(self._calibration.unseen) else 1.0
-        of_similarity = np.where(few, scale, sure * UNEXPERIENCED + (1 - sure) * unknown)
-        return scale, of_similarity, sure * _if_known(self._calibration) + (1 - sure) * by_similarity
+        known = np.where(few, self._prior / (self._total + self._prior), np.float32(UNEXPERIENCED))
+        # for an unknown cue cross-validation weighs memories with and without experience alike
+        return sure * known + (1 - sure), sure * _if_known(self._calibration) + (1 - sure) * by_similarity
 
 
 def _if_known(calibration: Calibration) -> float:
