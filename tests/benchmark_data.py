@@ -30,6 +30,7 @@ def write(folder: Path) -> Path:
     for task, name in (("toollens", _tool), ("code-flask", _file)):
         _use(folder / "use" / task, [name(at) for at in range(16)])
     _walks(folder / "wikispeedia")
+    _ratings(folder / "ml-100k")
     return folder
 
 
@@ -112,3 +113,16 @@ def _walks(folder: Path) -> None:
 def _lines(path: Path, rows: list[dict[str, Any]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def _ratings(folder: Path) -> None:
+    random = np.random.default_rng(0)
+    folder.mkdir(parents=True)
+    films = [f"{at}\t{PLACES[at % 10].title()} {at}\t{1950 + at}\tDrama" for at in range(60)]
+    (folder / "ml-100k.item").write_text("\n".join(["item_id:token\tmovie_title\trelease_year\tclass", *films]) + "\n")
+    rows = [
+        f"{person}\t{(first + step * 2) % 60}\t{3 + step % 3}\t{person * 100 + step}"
+        for person, first in enumerate(random.integers(0, 60, 120).tolist())
+        for step in range(12)
+    ]
+    (folder / "ml-100k.inter").write_text("\n".join(["user_id:token\titem_id\trating\ttimestamp", *rows]) + "\n")

@@ -27,6 +27,7 @@ PROGRAMS = [
     "real.use_ablation --tasks code-flask",
     "real.times",
     "real.next",
+    "real.ratings",
     "real.wikispeedia",
     "priors.fit_balance --tasks code-flask locomo",
     "priors.fit_nearness --data code-flask locomo hotpot",

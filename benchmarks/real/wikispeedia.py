@@ -262,6 +262,43 @@ def evaluate_next(steps: list[tuple[Walk, int]], ranked: list[Rows]) -> dict[str
     return {"HR@20": float(np.mean([len(positions) for positions in found])), "MRR@20": float(np.mean(reciprocal))}
 
 
+def compare(
+    titles: list[str],
+    vectors: npt.NDArray[np.float32],
+    training: list[Walk],
+    test: list[Walk],
+    seed: int,
+    library: bool = True,
+) -> dict[str, Any]:
+    """Measures and prints the columns and the next article, for the baselines and for the library."""
+    columns = make_columns(len(titles), training, test, seed)
+    table: dict[str, dict[str, float]] = {}
+    following: dict[str, dict[str, float]] = {}
+    seconds = []
+    for same_experience in (columns[:1], columns[1:]):
+        experience = experience_of(same_experience[0].training)
+        scorers: dict[str, Any] = baselines()
+        for scorer in scorers.values():
+            scorer.fit(experience, vectors, WINDOW)
+        if library:
+            index, taken = fit_index(titles, vectors, same_experience[0].training, seed)
+            seconds.append(taken)
+            scorers["this library"] = Recall(index)
+        for name, scorer in scorers.items():
+            for column in same_experience:
+                table.setdefault(name, {})[column.name] = measure(column, scorer.scores)
+            if same_experience[0] is columns[0]:
+                following[name] = next_article(test, scorer.scores, seed)
+    print(report.table(list(table), _turned(table), digits=3))
+    print(report.table(list(following), _turned(following), digits=3))
+    return {
+        "queries": {column.name: len(column.queries) for column in columns},
+        "seconds_to_add_and_fit": seconds,
+        "R@20": table,
+        "next_article": following,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", help="folder of the data (default: found in PAM_DATA_DIR)")
@@ -278,35 +315,13 @@ def main() -> None:
     vectors = data.load_embedder(arguments.model).encode(
         [title.replace("_", " ") for title in titles], normalize_embeddings=True, show_progress_bar=False
     )
-    columns = make_columns(len(titles), training, test, arguments.seed)
-    table: dict[str, dict[str, float]] = {}
-    following: dict[str, dict[str, float]] = {}
-    seconds = []
-    for same_experience in (columns[:1], columns[1:]):
-        experience = experience_of(same_experience[0].training)
-        scorers: dict[str, Any] = baselines()
-        for scorer in scorers.values():
-            scorer.fit(experience, vectors, WINDOW)
-        if not arguments.baselines:
-            index, taken = fit_index(titles, vectors, same_experience[0].training, arguments.seed)
-            seconds.append(taken)
-            scorers["this library"] = Recall(index)
-        for name, scorer in scorers.items():
-            for column in same_experience:
-                table.setdefault(name, {})[column.name] = measure(column, scorer.scores)
-            if same_experience[0] is columns[0]:
-                following[name] = next_article(test, scorer.scores, arguments.seed)
-    print(report.table(list(table), _turned(table), digits=3))
-    print(report.table(list(following), _turned(following), digits=3))
+    found = compare(titles, vectors, training, test, arguments.seed, library=not arguments.baselines)
     result = {
         "seed": arguments.seed,
         "part": arguments.part,
         "embedder": arguments.model or "all-MiniLM-L6-v2",
         "walks": {"training": len(training), "test": len(test)},
-        "queries": {column.name: len(column.queries) for column in columns},
-        "seconds_to_add_and_fit": seconds,
-        "R@20": table,
-        "next_article": following,
+        **found,
     }
     print(f"\nwritten to {report.write(arguments.name, result)}")
 
