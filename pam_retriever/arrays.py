@@ -52,7 +52,14 @@ def firsts(ordered: Int64) -> Bools:
 
 
 def for_numpy(values: Any) -> Any:
-    """Returns a tensor of torch in a form that NumPy reads: without gradient, on the CPU, float32. Else ``values``."""
+    """Returns values in a form that NumPy reads as it should; others unchanged.
+
+    A tensor of torch has no gradient then, and is float32 on the CPU. What an array masks is NaN.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        return np.ma.filled(values.astype(np.float32), np.nan)
+    if isinstance(values, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in values):
+        return [for_numpy(row) for row in values]
     return values.detach().cpu().float() if hasattr(values, "detach") else values
 
 
@@ -86,8 +93,9 @@ class GrowingArray:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a real number, of Python or NumPy. True and False are not numbers."""
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    """Whether a value is a real number, of Python or NumPy. True, False and durations are not numbers."""
+    numbers = int | float | np.integer | np.floating
+    return isinstance(value, numbers) and not isinstance(value, bool | np.timedelta64)
 
 
 def is_finite(value: object) -> TypeGuard[float]:

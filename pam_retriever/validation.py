@@ -182,7 +182,8 @@ def read_numbers(values: Any, got: str, expected: str, fix: str) -> Float32:
     if isinstance(values, np.ndarray) and values.dtype.kind == "c":  # NumPy only warns, and drops the imaginary part
         raise InvalidInput(f"{got} (complex numbers).", expected, fix)
     try:
-        return np.asarray(for_numpy(values), np.float32)
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinity, which the caller refuses
+            return np.asarray(for_numpy(values), np.float32)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"{got} ({error}).", expected, numbers_advice(values, fix)) from error
 

@@ -71,7 +71,7 @@ def test_add_refuses(index, case):
 def test_add_refuses_a_batch_with_one_bad_row(index, case):
     vectors, before = np.ones((3, DIM)), state(index)
     vectors[1, 4] = bad_rows[case]
-    with pytest.raises(InvalidInput, match="Vector 1 "), np.errstate(over="ignore"):
+    with pytest.raises(InvalidInput, match="Vector 1 "), np.errstate(over="raise"):
         index.add(vectors, ["new1", "m000", "new2"])
     assert state(index) == before
 

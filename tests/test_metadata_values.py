@@ -7,6 +7,7 @@ from enum import Enum
 from uuid import UUID
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex
@@ -72,6 +73,30 @@ def test_what_has_no_such_form_is_refused_and_nothing_is_stored(index):
     with pytest.raises(InvalidInput, match="complex"):
         index.add([[1, 0]], ["d"], metadatas=[{"z": 1j}])
     assert "d" not in index
+
+
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [
+        (np.datetime64("2023-05-08T12:00", "ns"), "2023-05-08T12:00:00"),  # as pandas holds times
+        (np.datetime64("2023-05-08T12:00", "s"), "2023-05-08T12:00:00"),
+        (np.datetime64("2023-05-08"), "2023-05-08"),
+        (np.longdouble("0.5"), 0.5),
+    ],
+)
+def test_a_time_or_a_number_of_any_precision_is_one(index, value, stored):
+    index.add([[1, 0]], ["d"], metadatas=[{"one": value}])
+    assert index.get(["d"])[0].metadata == {"one": stored}
+    assert found(index, {"one": value}) == ["d"]
+
+
+@pytest.mark.parametrize("missing", [pd.NaT, np.datetime64("NaT"), float("nan"), np.datetime64(10**9, "Y")], ids=str)
+def test_a_missing_time_or_number_is_refused_and_its_place_is_named(index, missing):
+    with pytest.raises(InvalidInput, match=r"metadatas\[1\]\['notes'\]\[2\]\['at'\] cannot.*NaN and NaT"):
+        index.add(np.eye(2), ["d", "e"], metadatas=[{"n": 1}, {"n": 1, "notes": [1, 2, {"at": missing}]}])
+    assert "d" not in index
+    with pytest.raises(InvalidInput, match="to compare with"):
+        index.find({"at": missing})
 
 
 def test_a_filter_that_tests_nothing_is_refused(index):

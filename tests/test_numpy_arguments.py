@@ -30,6 +30,30 @@ def test_numbers_of_numpy_are_numbers(index, kind):
     assert index.prune(4, half_life=kind(2)) == 0
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda index, rows: index.add(rows, ["x", "y"]),
+        lambda index, rows: index.add([*rows], ["x", "y"]),
+        lambda index, rows: index.search(rows[1]),
+        lambda index, rows: index.recall(rows),
+    ],
+)
+def test_a_masked_number_is_a_missing_one(index, call):
+    """What lies under a mask must not become a part of a vector."""
+    rows = np.ma.masked_array(np.ones((2, 4)), mask=[[0, 0, 0, 0], [0, 1, 0, 0]])
+    with pytest.raises(InvalidInput, match="NaN"):
+        call(index, rows)
+    assert "x" not in index
+    index.add(rows[:1], ["x"])
+    assert "x" in index.search(rows[0]).ids
+
+
+def test_a_duration_is_no_time(index):
+    with pytest.raises(InvalidInput, match="timestamp"):
+        index.add(np.eye(4)[:1], ["x"], timestamps=[np.timedelta64(3, "s")])
+
+
 @pytest.mark.parametrize("wrong", [np.float32("nan"), np.float32("inf"), np.complex64(1), np.bool_(True)])
 def test_what_is_no_finite_number_is_refused(index, wrong):
     for options in ({"decay": wrong}, {"min_score": wrong}, {"decay": 1, "now": wrong}):

@@ -31,7 +31,8 @@ def erase_codes(index: Any, alive: Bools) -> None:
         return
     # a search still passes through a removed position, so it gets the code of a neighbour
     codes, graph = _codes(faiss.downcast_index(index.storage)), index.hnsw
-    neighbours, offsets = faiss.vector_to_array(graph.neighbors), faiss.vector_to_array(graph.offsets)
+    neighbours = faiss.vector_to_array(graph.neighbors)
+    offsets = faiss.vector_to_array(graph.offsets).astype(np.int64)  # uint64 plus int is a float before NumPy 2
     for position in dead.tolist():
         near = neighbours[offsets[position] : offsets[position] + graph.nb_neighbors(0)]
         near = near[near >= 0]

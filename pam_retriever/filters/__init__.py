@@ -215,7 +215,7 @@ def _comparable(operand: Any, equality: bool) -> tuple[Kind, Value]:
     if type(operand) is str:  # by far the most frequent kind
         return "text", _storable(operand)
     if isinstance(operand, datetime | date | UUID | Enum | np.generic):
-        return _comparable(plain_value(operand), equality)
+        return _comparable(_plain(operand), equality)
     if isinstance(operand, int | float) and abs(operand) != math.inf and operand == operand:
         return "number", as_number(operand)
     if isinstance(operand, str):
@@ -227,6 +227,14 @@ def _comparable(operand: Any, equality: bool) -> tuple[Kind, Value]:
         "a string, a finite number, a bool, or (for equality) None or a list",
         "Convert it, and store the metadata in the same form.",
     )
+
+
+def _plain(operand: object) -> object:
+    """Returns the stored form of a date, a UUID, an Enum or a number of NumPy."""
+    try:
+        return plain_value(operand)
+    except ValueError as error:
+        raise InvalidInput(f"Got {operand!r} to compare with.", "a time", "Use $exists for a missing one.") from error
 
 
 def _nested_json(operand: Any) -> str:

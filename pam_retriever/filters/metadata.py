@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.filters.stored import ENCODER, has_string_keys, to_json
@@ -67,10 +67,34 @@ def _metadata_json(metadata: Metadata, at: int) -> str:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(
-            f"metadatas[{at}] cannot be stored as JSON ({error}).",
+            f"metadatas[{at}]{_refused_place(metadata)} cannot be stored as JSON ({error}).",
             "strings, finite numbers, bools, None, dates and times, UUIDs, Enums, lists and dicts",
-            "Convert other values first.",
+            "Convert other values first, and leave out NaN and NaT.",
         ) from error
+
+
+def _refused_place(value: object) -> str:
+    """Returns where in metadata the first value is that JSON cannot hold, for example "['notes'][2]"."""
+    place = ""
+    for _ in range(MAX_METADATA_DEPTH):
+        parts: Iterable[tuple[object, object]] = ()
+        if isinstance(value, Mapping):
+            parts = value.items()
+        elif isinstance(value, list | tuple):
+            parts = enumerate(value)
+        wrong = next(((key, part) for key, part in parts if _is_refused(part)), None)
+        if wrong is None:
+            return place
+        place, value = f"{place}[{wrong[0]!r}]", wrong[1]
+    return ""  # nested too deep to name a place
+
+
+def _is_refused(value: object) -> bool:
+    try:
+        to_json(value)
+    except (TypeError, ValueError, RecursionError):
+        return True
+    return False
 
 
 def check_depth(stored: str, what: str) -> None:

@@ -48,7 +48,12 @@ def plain_value(value: Any) -> Any:
 
     Raises:
         TypeError: there is no such conversion.
+        ValueError: the value is NaT, which is no time.
     """
+    if isinstance(value, np.datetime64):
+        value = _date_of(value)
+    if value != value:  # NaT of pandas is a datetime
+        raise ValueError("NaT is no time")
     if isinstance(value, datetime):
         return (value if value.tzinfo is None else value.astimezone(timezone.utc)).isoformat()
     if isinstance(value, date):
@@ -58,8 +63,16 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, np.generic):
-        return value.item()
+        return float(value) if isinstance(value, np.longdouble) else value.item()
     raise TypeError(f"{type(value).__name__} is not a value that JSON can hold")
+
+
+def _date_of(value: np.datetime64) -> date:
+    exact = value.item()  # an int if the unit is finer than a microsecond
+    found = exact if isinstance(exact, date) else value.astype("datetime64[us]").item()
+    if not isinstance(found, date):
+        raise ValueError(f"{value} is no time from year 1 to 9999")
+    return found
 
 
 ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=plain_value)
