@@ -218,8 +218,9 @@ def test_scores_do_not_depend_on_k(planted):
 
 @pytest.mark.parametrize("sure", [0.0, 0.25, 1.0])
 @pytest.mark.parametrize("links", [3, 30])
-def test_the_share_of_a_new_memory(sure, links):
-    """For an unknown cue it is as estimated; a known cue doubles it, or lets linked memories rank before it."""
+@pytest.mark.parametrize("novelty", [0.0, 0.25])
+def test_the_share_of_a_new_memory(sure, links, novelty):
+    """A known cue doubles it, or lets linked memories rank before it; with an unknown cue it depends on the novelty."""
     weights = replace(UNTESTED, weights=(9.0, *UNTESTED.weights[1:]), mixture=(0.4, 0.2, 0.1, 0.3))
     values = np.zeros((links + 1, 7), np.float32)
     values[:links, 1] = 2.0  # each linked memory
@@ -230,10 +231,12 @@ def test_the_share_of_a_new_memory(sure, links):
         values,
         experienced,
         np.array([sure], np.float32),
-        Calibration(weights, weights),
-        5,
+        Calibration(weights, weights, novelty=novelty),
+        window=5,
     )
-    estimated = 0.7 * 0.05 + 0.3 * 0.02
+    similar = sure * 0.3 + (1 - sure) * ((1 - novelty) * 0.3 + novelty)  # only the new one looks like the cue
+    estimated = (1 - similar) * 0.05 + similar * 0.02
     known = 0.2 / (2 * links + 0.2) if links == 3 else UNEXPERIENCED  # 1 / 5 is the prior
-    assert pairs.shares()[links] == pytest.approx(estimated * (sure * known + 1 - sure))
+    unknown = 1 + UNEXPERIENCED * novelty
+    assert pairs.shares()[links] == pytest.approx(estimated * (sure * known + (1 - sure) * unknown))
     assert (pairs.factors() * values).sum(axis=1) == pytest.approx(pairs.shares())

@@ -146,8 +146,11 @@ class Pairs:
         met = np.bincount(self._query[self._values[:, 1] > 0], minlength=self._cues)[self._query]
         few = (met > 0) & (met <= EPISODIC * self._window)
         known = np.where(few, self._prior / (self._total + self._prior), np.float32(UNEXPERIENCED))
-        # for an unknown cue cross-validation weighs memories with and without experience alike
-        return sure * known + (1 - sure), sure * _if_known(self._calibration) + (1 - sure) * by_similarity
+        # for an unknown cue cross-validation weighs memories with and without experience alike; but it asks only for
+        # associates that were experienced, and those of a new memory may be new, too
+        unknown = 1 + UNEXPERIENCED * (self._calibration.novelty if fitted(self._calibration.unseen) else 0)
+        scale = sure * known + (1 - sure) * np.float32(unknown)
+        return scale, sure * _if_known(self._calibration) + (1 - sure) * by_similarity
 
 
 def _if_known(calibration: Calibration) -> float:
