@@ -165,7 +165,7 @@ def test_two_tenants_that_begin_at_the_same_time_both_keep_their_first_memory(ki
     """The waiting tenant finds an index without memories except those of the other tenant, and must use this index."""
     if kind == "langchain":
         store = PAMVectorStore(TableEmbedder())
-        whole, tenants = store._linked._lazy, {name: store.tenant(name) for name in ("ann", "bob")}
+        whole, tenants = store._lazy, {name: store.tenant(name) for name in ("ann", "bob")}
         add = lambda name: tenants[name].add_texts([name], ids=[name])  # noqa: E731
         found = lambda name: [one.id for one in tenants[name].get_by_ids([name])]  # noqa: E731
     else:

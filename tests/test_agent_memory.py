@@ -19,7 +19,7 @@ from llama_index.core.memory import Memory
 from pydantic import ValidationError
 
 from langchain_pam import CitationFeedback, PAMRetriever, PAMVectorStore, feedback_tool, recall_tool
-from langchain_pam.citations import cited_in_brackets, read_answer
+from langchain_pam.tools import cited_in_brackets, read_answer
 from llama_index_pam import PAMMemoryBlock
 from pam_retriever import PredictiveAssociativeIndex
 

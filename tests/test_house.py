@@ -89,7 +89,8 @@ def exported() -> Iterator[tuple[str, str]]:
 
 
 def test_no_file_is_long():
-    beside = [path for folder in ("integrations", "benchmarks") for path in sorted((ROOT / folder).rglob("*.py"))]
+    """An adapter is not held to this: it has few files, named as a developer of its framework expects them."""
+    beside = sorted((ROOT / "benchmarks").rglob("*.py"))
     every = [*files(), *((path.relative_to(ROOT).as_posix(), path.read_text()) for path in beside)]
     assert {name for name, text in every if len(text.splitlines()) > LINES_OF_A_FILE} == STILL_LONG_FILES
 

@@ -1,12 +1,11 @@
 """LangChain on top of ``pam_retriever``: a vector store, and retrievers that also follow associations.
 
 vectorstore  ``PAMVectorStore`` replaces any other LangChain vector store
-retriever    ``PAMRetriever`` also finds documents that happened with the query
-history      ``PAMHistoryRetriever`` treats the chat as a trajectory, and finds documents that come next
-feedback     stores the documents that served a question
-tools        ``recall_tool`` and ``feedback_tool`` for agents
-citations    ``CitationFeedback``: documents that an answer cites become feedback
-documents    converts documents to memories and back; filters, and the order of documents in a source
+retrievers   ``PAMRetriever`` also finds documents that happened with the query;
+             ``PAMHistoryRetriever`` treats the chat as a trajectory, and finds documents that come next
+tools        ``recall_tool`` and ``feedback_tool`` for agents; ``CitationFeedback``: documents that an answer cites
+             become feedback
+documents    converts documents to memories and back; filters, options, and the order of documents in a source
 """
 
 from importlib.util import find_spec
@@ -16,10 +15,8 @@ from pam_retriever.errors import MissingExtra
 if find_spec("langchain_core") is None:
     raise MissingExtra("langchain-core", "langchain", "langchain_pam")
 
-from langchain_pam.citations import CitationFeedback
-from langchain_pam.history import PAMHistoryRetriever
-from langchain_pam.retriever import PAMRetriever
-from langchain_pam.tools import feedback_tool, recall_tool
+from langchain_pam.retrievers import PAMHistoryRetriever, PAMRetriever
+from langchain_pam.tools import CitationFeedback, feedback_tool, recall_tool
 from langchain_pam.vectorstore import PAMVectorStore, PAMVectorStoreRetriever
 
 __all__ = [

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, cast
 
 from langchain_core.documents import Document
+from pydantic import ValidationError
 
 from pam_retriever import FitConfig, Hit, InvalidInput, PredictiveAssociativeIndex, Record
 from pam_retriever.adapters.recalling import RecallArguments, refuse
@@ -20,12 +21,15 @@ from pam_retriever.experience.dates import order_of
 from pam_retriever.filters.conditions import key_path
 from pam_retriever.filters.stored import at_path, to_json
 from pam_retriever.index import learning
-from pam_retriever.types import Metadata, Recipe
+from pam_retriever.types import Metadata, Recipe, Time
 from pam_retriever.validation import check_text, read_list, read_numbers
 
 Filter = Mapping[str, Any] | Callable[[Document], bool]
+Found = str | Document | tuple[Document, float] | Hit
+"""A document: its id, the document itself, the pair from a search with scores, or a hit of the index."""
 GroupPosition = tuple[str, tuple[tuple[int, float | str], ...]]  # group, and the values of the ``order_by`` keys
 
+LONGEST_VALUE = 100  # characters of a value in an error
 SPLITTERS_ORDER = ("page", "start_index")  # the keys that order the chunks of one source
 OTHER, NUMBER, STRING = range(3)  # kinds of values, in sort order
 
@@ -52,9 +56,18 @@ class FitOptions(learning.FitOptions, total=False):
 
 
 class AskOptions(RecallArguments, total=False):
-    """Arguments of ``LinkedIndex.ask``: those of a recall, and the text of the query."""
+    """Arguments of a recall of the index: ``RecallArguments``, and the text of the query."""
 
     text: str
+
+
+class FeedbackOptions(TypedDict, total=False):
+    """Further arguments of ``feedback``; see there."""
+
+    unused: Iterable[Found]
+    metadata: Metadata | None
+    timestamp: Time | None
+    id: str | None
 
 
 # ---- documents
@@ -63,11 +76,6 @@ class AskOptions(RecallArguments, total=False):
 def to_document(memory: Hit | Record) -> Document:
     """Returns a memory as a document; a memory without a text has an empty page."""
     return Document(id=memory.id, page_content=memory.text or "", metadata=memory.metadata)
-
-
-def to_documents(hits: Iterable[Hit]) -> list[Document]:
-    """Returns hits as documents."""
-    return [to_document(hit) for hit in hits]
 
 
 def to_scored(hits: Iterable[Hit]) -> list[tuple[Document, float]]:
@@ -116,6 +124,26 @@ def _one_each(name: str, values: Iterable[Any] | None, count: int) -> list[Any]:
             f"Got {name} of length {len(given)} for {counted(count, 'text')}.", "as many", "Give one each."
         )
     return given or [None] * count
+
+
+def read_ids(found: Iterable[Found], name: str) -> list[str]:
+    """Returns the ids of documents from a search, without duplicates.
+
+    Raises:
+        InvalidInput: a value is neither a document nor an id, or a document has no id.
+    """
+    if isinstance(found, str | Document | Hit):
+        raise InvalidInput(f"Got one {type(found).__name__} as {name}.", "a list of them", "Wrap it in [ ].")
+    ids = []
+    for one in found:
+        document = one[0] if isinstance(one, tuple) else one
+        id = document if isinstance(document, str) else getattr(document, "id", None)
+        if not isinstance(id, str):
+            raise InvalidInput(
+                f"Got {str(one)[:100]!r} in {name}.", "ids, or documents that have one", "Pass documents from a search."
+            )
+        ids.append(id)
+    return list(dict.fromkeys(ids))
 
 
 # ---- options
@@ -188,6 +216,50 @@ def read_recall(
             arguments["mode"] = "hybrid" if index is not None and index.is_fitted else "similarity"
             arguments.pop("feedback_where", None)  # neither mode uses feedback
     return id, one_filter(options.get("filter"), options.get("where")), arguments
+
+
+class KnownFields:
+    """A part of a pydantic model that refuses unknown arguments, because an unknown argument may be meant as a filter.
+
+    Attributes:
+        fields_in_words: description of the allowed arguments; empty for the names of the fields.
+        values_in_words: description of the values of a field, where pydantic's is not plain.
+    """
+
+    fields_in_words: ClassVar[str] = ""
+    values_in_words: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def _check_fields(cls, given: Mapping[str, Any]) -> None:
+        """Refuses unknown arguments of the constructor."""
+        fields: Mapping[str, Any] = cls.model_fields  # type: ignore[attr-defined]
+        refuse(given.keys() - fields.keys(), cls.fields_in_words or ", ".join(fields))
+
+    if not TYPE_CHECKING:  # type checkers take the arguments from the fields
+
+        def __init__(self, **given: Any) -> None:
+            self._check_fields(given)
+            try:
+                super().__init__(**given)
+            except ValidationError as error:
+                if not error.errors()[0]["loc"]:  # of a check of LangChain's
+                    raise
+                raise _in_words(error, given, self.values_in_words) from error
+
+
+def _in_words(error: ValidationError, given: Mapping[str, Any], expected: Mapping[str, str]) -> InvalidInput:
+    """Returns the error of this library for the first field that pydantic refuses."""
+    wrong = error.errors(include_url=False)
+    name = str(wrong[0]["loc"][0])
+    if name not in given:
+        return InvalidInput(f"Got no {name}.", "one", f"Pass {name}=....")
+    value = repr(given[name])
+    reasons = [one["msg"].removeprefix("Input should be ") for one in wrong if one["loc"][:1] == (name,)]
+    return InvalidInput(
+        f"Got {name}={value if len(value) <= LONGEST_VALUE else value[:LONGEST_VALUE] + '...'}.",
+        expected.get(name) or " or ".join(dict.fromkeys(reasons)),
+        "Leave it out for the default." if name != "vectorstore" else "Make one with PAMVectorStore(embedding).",
+    )
 
 
 # ---- groups

@@ -2,37 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import json
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.runnables.config import run_in_executor
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
+from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from typing_extensions import Self, Unpack
 
 from langchain_pam.documents import (
+    SPLITTERS_ORDER,
+    AskOptions,
+    FeedbackOptions,
+    Filter,
     FitOptions,
+    Found,
+    GroupPosition,
+    KnownFields,
     RecallOptions,
     from_texts,
+    in_order,
     name_documents,
+    read_filter,
+    read_ids,
+    read_positions,
     read_question,
     read_recall,
+    read_vector,
     to_document,
     to_scored,
 )
-from langchain_pam.feedback import FeedbackOfDocuments
-from langchain_pam.fields import KnownFields
-from langchain_pam.linked import LinkedIndex
-from langchain_pam.similarity import SimilarityOfDocuments
-from pam_retriever import FitReport, InvalidInput, PredictiveAssociativeIndex
-from pam_retriever.adapters.recalling import check_order, refuse
-from pam_retriever.experience.dates import USUAL_KEYS
-from pam_retriever.experience.trajectories import TrajectoryLike
+from pam_retriever import FitReport, Hit, InvalidInput, PredictiveAssociativeIndex, Record, Trajectory
+from pam_retriever.adapters.feedback import StoredFeedback
+from pam_retriever.adapters.lazy_index import LazyIndex
+from pam_retriever.adapters.recalling import check_order, recall_accepted, refuse
+from pam_retriever.embedding import Embedder
+from pam_retriever.errors import counted
+from pam_retriever.experience.dates import USUAL_KEYS, read_time_key, times_of
+from pam_retriever.experience.trajectories import TrajectoryLike, name_of_group
+from pam_retriever.types import Metadata, Time
+from pam_retriever.validation import check_count, check_finite, check_tenant
 
 
 class PAMVectorStoreRetriever(KnownFields, VectorStoreRetriever):
@@ -62,7 +80,7 @@ class PAMVectorStoreRetriever(KnownFields, VectorStoreRetriever):
         return await super()._aget_relevant_documents(query, run_manager=run_manager, **kwargs)
 
 
-class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
+class PAMVectorStore(StoredFeedback, VectorStore):
     """A vector store that also finds documents that happened with a query.
 
     A document with the id of a stored document replaces it. Scores are cosines. Filters are dicts (see
@@ -114,9 +132,25 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         time_key: str | Sequence[str] | None = USUAL_KEYS,
     ) -> None:
         self.embedding = embedding
-        self._linked = LinkedIndex(
-            embedding, index, path, group_by, order_by, read_only, same_embedder, tenant, time_key
+        check_order(group_by, order_by)
+        if order_by is None:
+            order_by = SPLITTERS_ORDER if group_by == "source" else ()
+        self._group_by, self._order_by = group_by, (order_by,) if isinstance(order_by, str) else tuple(order_by)
+        self._writing, self._time_keys = threading.Lock(), read_time_key(time_key)
+        self._tenant = None if tenant is None else check_tenant(tenant)
+        self._embedder = Embedder(embedding, same_embedder)
+        self._lazy: LazyIndex[Self] = LazyIndex(
+            index,
+            path,
+            read_only,
+            lambda dim: PredictiveAssociativeIndex(dim, embedder=embedding),
+            lambda path, read_only: PredictiveAssociativeIndex.open(
+                path, embedder=embedding, same_embedder=same_embedder, read_only=read_only
+            ),
         )
+        self._owned = tenant is None or index is None
+        if index is not None:
+            self._embedder.check(index.embedder_name)
 
     def __repr__(self) -> str:
         index = self.index
@@ -131,8 +165,11 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         Raises:
             InvalidInput: the name is invalid, or this is the store of a tenant.
         """
+        return self._lazy.tenant(name, self._tenant, lambda: self._of_tenant(name))
+
+    def _of_tenant(self, name: str) -> Self:
         store = copy(self)
-        store._linked = self._linked.tenant(name)
+        store._tenant, store._owned, store._writing = name, False, threading.Lock()
         return store
 
     @property
@@ -143,11 +180,15 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
     @property
     def index(self) -> PredictiveAssociativeIndex | None:
         """The index of the store; None before the first document."""
-        return self._linked.index
+        return self._lazy.of(self._tenant)
+
+    @property
+    def _index(self) -> PredictiveAssociativeIndex | None:
+        return self.index
 
     def close(self) -> None:
         """Closes the index, so that another process can open a durable one; for a tenant's store only the tenant."""
-        self._linked.close()
+        self._lazy.close(None if self._owned else self._tenant)
 
     # ---- documents
 
@@ -172,7 +213,7 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         named = name_documents(documents, ids)
         stored = dict(named)
         if stored:
-            self._linked.add(stored, self.embedding.embed_documents([one.page_content for one in stored.values()]))
+            self._add(stored, self.embedding.embed_documents([one.page_content for one in stored.values()]))
         return [id for id, _ in named]
 
     async def aadd_documents(
@@ -184,7 +225,7 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         stored = dict(named)
         if stored:
             vectors = await self.embedding.aembed_documents([one.page_content for one in stored.values()])
-            await run_in_executor(None, self._linked.add, stored, vectors)
+            await run_in_executor(None, self._add, stored, vectors)
         return [id for id, _ in named]
 
     def add_texts(
@@ -250,12 +291,18 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
             True.
         """
         refuse(kwargs, "ids")
-        self._linked.delete(ids)
+        names = [ids] if isinstance(ids, str) else ids if ids is None else list(ids)  # it may be a generator
+        with self._writing:
+            index = self.index
+            if index is not None:
+                before = {} if names is None else self._positions_of(names)
+                index.delete([record.id for record in index.find()] if names is None else names)
+                self._link(index, before, {})
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Returns the stored documents with these ids, without duplicates, in the order of ``ids``."""
-        return [to_document(record) for record in self._linked.get(ids)]
+        return [to_document(record) for record in self._records(ids)]
 
     # ---- experience and recall
 
@@ -311,7 +358,7 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         query = query if query is None else read_question(query)
         id, where, arguments = read_recall(None if query and query.strip() else self.index, query, options)
         cue = self.embedding.embed_query(str(query)) if id is None else id
-        return to_scored(self._linked.ask(cue, k, where, **arguments))
+        return to_scored(self._ask(cue, k, where, **arguments))
 
     async def arecall_with_score(
         self, query: str | None = None, k: int = 4, **options: Unpack[RecallOptions]
@@ -320,7 +367,7 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         query = query if query is None else read_question(query)
         id, where, arguments = read_recall(None if query and query.strip() else self.index, query, options)
         cue = await self.embedding.aembed_query(str(query)) if id is None else id
-        return to_scored(await run_in_executor(None, partial(self._linked.ask, cue, k, where, **arguments)))
+        return to_scored(await run_in_executor(None, partial(self._ask, cue, k, where, **arguments)))
 
     def search(self, query: str, search_type: str, **kwargs: Any) -> list[Document]:
         """Answers one query as a retriever with this search type does; "associative" calls ``recall``."""
@@ -341,6 +388,149 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         """
         tags = kwargs.pop("tags", None) or self._get_retriever_tags()
         return PAMVectorStoreRetriever(vectorstore=self, tags=tags, **kwargs)
+
+    # ---- similarity
+
+    def similarity_search(self, query: str, k: int = 4, filter: Filter | None = None, **kwargs: Any) -> list[Document]:
+        """Returns the ``k`` documents closest to the query, the closest first; all if there are fewer."""
+        return [document for document, _ in self.similarity_search_with_score(query, k, filter, **kwargs)]
+
+    async def asimilarity_search(
+        self, query: str, k: int = 4, filter: Filter | None = None, **kwargs: Any
+    ) -> list[Document]:
+        """``similarity_search``, asynchronously."""
+        return [document for document, _ in await self.asimilarity_search_with_score(query, k, filter, **kwargs)]
+
+    def similarity_search_by_vector(
+        self, embedding: list[float], k: int = 4, filter: Filter | None = None, **kwargs: Any
+    ) -> list[Document]:
+        """``similarity_search`` with the vector of a query."""
+        scored = self.similarity_search_with_score_by_vector(embedding, k, filter, **kwargs)
+        return [document for document, _ in scored]
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, filter: Filter | None = None, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """``similarity_search`` with the cosine of each document, in [-1, 1]."""
+        where = read_filter(filter, kwargs)
+        vector = self.embedding.embed_query(read_question(query))
+        return to_scored(self._ask(vector, k, where, mode="similarity"))
+
+    async def asimilarity_search_with_score(
+        self, query: str, k: int = 4, filter: Filter | None = None, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """``similarity_search_with_score``, asynchronously."""
+        where = read_filter(filter, kwargs)
+        vector = await self.embedding.aembed_query(read_question(query))
+        return to_scored(await run_in_executor(None, partial(self._ask, vector, k, where, mode="similarity")))
+
+    def similarity_search_with_score_by_vector(
+        self, embedding: list[float], k: int = 4, filter: Filter | None = None, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """``similarity_search_with_score`` with the vector of a query."""
+        return to_scored(self._ask(read_vector(embedding), k, read_filter(filter, kwargs), mode="similarity"))
+
+    def _select_relevance_score_fn(self) -> Callable[[float], float]:
+        # the cosine, as in stores with a cosine distance (1 - distance), so that a threshold
+        # keeps its meaning; a negative cosine counts as not relevant
+        return lambda cosine: min(max(cosine, 0.0), 1.0)
+
+    def max_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """Returns ``k`` of the ``fetch_k`` closest documents, close to the query but different from each other.
+
+        Args:
+            query: text of the query.
+            k: number of documents.
+            fetch_k: number of candidates; at least ``k`` are fetched.
+            lambda_mult: from 0, most diverse, to 1, closest.
+            kwargs: ``filter`` or ``where``; see ``similarity_search``.
+        """
+        vector = self.embedding.embed_query(read_question(query))
+        return self.max_marginal_relevance_search_by_vector(vector, k, fetch_k, lambda_mult, **kwargs)
+
+    async def amax_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """``max_marginal_relevance_search``, asynchronously."""
+        vector = await self.embedding.aembed_query(read_question(query))
+        by_vector = self.max_marginal_relevance_search_by_vector
+        return await run_in_executor(None, by_vector, vector, k, fetch_k, lambda_mult, **kwargs)
+
+    def max_marginal_relevance_search_by_vector(
+        self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """``max_marginal_relevance_search`` with the vector of a query."""
+        where, k = read_filter(kwargs.pop("filter", None), kwargs), check_count("k", k)
+        vector, fetch_k, lambda_mult = read_vector(embedding), check_count("fetch_k", fetch_k), _read_share(lambda_mult)
+        hits = self._ask(vector, max(k, fetch_k), where, mode="similarity")
+        records = self._records(hit.id for hit in hits)
+        vectors: list[Any] = [record.vector for record in records]  # the function also takes arrays, despite its type
+        chosen = maximal_marginal_relevance(np.asarray(vector), vectors, lambda_mult, k)
+        return [to_document(records[position]) for position in chosen]
+
+    # ---- feedback
+
+    def feedback(
+        self,
+        query: str,
+        used: Iterable[Found] | Mapping[str, float],
+        *,
+        unused: Iterable[Found] = (),
+        metadata: Metadata | None = None,
+        timestamp: Time | None = None,
+        id: str | None = None,
+    ) -> str:
+        """Stores a question and the documents that served it. ``recall`` uses it at once, and ``fit`` learns from it.
+
+        Name documents that were *used*, not those that were retrieved.
+
+        Args:
+            query: the question.
+            used: documents from a search, ids, or weights by id.
+            unused: documents that were shown and did not help.
+            metadata: metadata for ``feedback_where``, for example the author of the question.
+            timestamp: time of the question; without timestamps the order of arrival is used.
+            id: id of the feedback; feedback with this id is replaced.
+
+        Returns:
+            The id of the feedback.
+
+        Raises:
+            InvalidInput, UnknownId: an argument is invalid. Nothing was stored.
+        """
+        vector = self.embedding.embed_query(read_question(query))
+        return self._keep(query, vector, used, unused, metadata, timestamp, id)
+
+    async def afeedback(
+        self, query: str, used: Iterable[Found] | Mapping[str, float], **options: Unpack[FeedbackOptions]
+    ) -> str:
+        """``feedback``, asynchronously."""
+        vector = await self.embedding.aembed_query(read_question(query))
+        return await run_in_executor(None, partial(self._keep, query, vector, used, **options))
+
+    def _keep(
+        self,
+        query: str,
+        vector: list[float],
+        used: Iterable[Found] | Mapping[str, float],
+        unused: Iterable[Found] = (),
+        metadata: Metadata | None = None,
+        timestamp: Time | None = None,
+        id: str | None = None,
+    ) -> str:
+        index = self._stored("feedback")
+        weights = used if isinstance(used, Mapping) else read_ids(used, "used")
+        return index.feedback(
+            vector,
+            weights,
+            unused=read_ids(unused, "unused"),
+            text=query,
+            metadata=metadata,
+            timestamp=timestamp,
+            id=id,
+        )
 
     # ---- files
 
@@ -373,3 +563,99 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         if index is None:
             raise InvalidInput(f"{method} was called on an empty store.", "documents in it", "Call add_documents().")
         return index
+
+    # ---- the index
+
+    def _add(self, documents: Mapping[str, Document], vectors: Sequence[Sequence[float]]) -> None:
+        """Stores documents by id with their vectors; replaces stored documents with the same ids.
+
+        Raises:
+            InvalidInput: nothing was stored.
+        """
+        if len(vectors) != len(documents):
+            raise InvalidInput(
+                f"The embedder returned {counted(len(vectors), 'vector')} for {counted(len(documents), 'text')}.",
+                "one vector a text",
+                "Check the embedder.",
+            )
+        contents = documents.values()
+        texts, metadatas = [one.page_content for one in contents], [one.metadata for one in contents]
+        with self._writing:  # if several threads add the first documents, only one of them creates the index
+            before, times = self._positions_of(documents), times_of(metadatas, self._time_keys)
+            index = self._lazy.store(
+                self._tenant,
+                len(vectors[0]),
+                lambda index: index.add(vectors, list(documents), texts, metadatas, times),
+            )
+            index._name_embedder(self._embedder.name)
+            after = self._positions(zip(documents, metadatas, strict=True))
+            self._link(index, before, {id: after.get(id) for id in documents})
+
+    def _records(self, ids: Iterable[str]) -> list[Record]:
+        """Returns the stored memories with these ids, without duplicates, in the order of ``ids``."""
+        index = self.index
+        return [] if index is None else index.get(ids if isinstance(ids, str) else list(dict.fromkeys(ids)), True)
+
+    def _ask(
+        self, cue: str | list[float], k: int, where: Filter | None = None, **options: Unpack[AskOptions]
+    ) -> list[Hit]:
+        """Returns the best ``k`` memories that satisfy the filter, for an id or a vector; none from an empty store.
+
+        Raises:
+            InvalidInput, UnknownId, NotFitted: see ``recall``.
+        """
+        index = self.index
+        if index is None:  # an empty index refuses bad options, as a full one does
+            cue = [1.0] if isinstance(cue, str) else cue  # any id is unknown here
+            index = PredictiveAssociativeIndex(len(cue))
+        if not callable(where):
+            return list(index.recall(cue, k, where=where, **options))
+        if options.get("hops", 1) != 1:
+            raise InvalidInput(
+                f"Got a callable filter with hops={options['hops']}.",
+                "a filter dict, which each hop can follow",
+                "For example {'year': {'$gte': 2020}}.",
+            )
+        return recall_accepted(
+            index, lambda ranked: index.recall(cue, ranked, **options), k, lambda hit: where(to_document(hit))
+        )
+
+    def _positions(self, memories: Iterable[tuple[str, Metadata]]) -> dict[str, GroupPosition]:
+        return {} if self._group_by is None else read_positions(memories, self._group_by, self._order_by)
+
+    def _positions_of(self, ids: Iterable[str]) -> dict[str, GroupPosition]:
+        if self._group_by is None:
+            return {}
+        return self._positions((record.id, record.metadata) for record in self._records(ids))
+
+    def _link(
+        self,
+        index: PredictiveAssociativeIndex,
+        before: Mapping[str, GroupPosition],
+        after: Mapping[str, GroupPosition | None],
+    ) -> None:
+        """Stores the new order of each group in which documents changed; ``after`` has the stored documents."""
+        changed = [id for id in {**before, **after} if before.get(id) != after.get(id)]
+        groups = sorted({position[0] for id in changed for position in (before.get(id), after.get(id)) if position})
+        if self._group_by is None or not groups:
+            return
+        members = index.find({self._group_by: {"$in": [json.loads(group) for group in groups]}})
+        standing: dict[str, dict[str, GroupPosition]] = {group: {} for group in groups}
+        for id, position in self._positions((record.id, record.metadata) for record in members).items():
+            standing.setdefault(position[0], {})[id] = position
+        anew = []
+        for group in groups:
+            name, ids, times = name_of_group(self._group_by, json.loads(group)), *in_order(standing[group])
+            moved = [id for id in changed if id in after and id in before and before[id][0] == group]
+            if len(ids) > 1:
+                anew.append(Trajectory(ids=ids, timestamps=times, id=name))
+            elif len({*ids, *moved}) > 1:  # too few documents to link: a trajectory without links replaces the old one
+                anew.append(Trajectory(ids=[moved[0]] * 2, salience=[0, 0], id=name))
+        index.observe_many(anew)
+
+
+def _read_share(lambda_mult: Any) -> float:
+    share = check_finite("lambda_mult", lambda_mult)
+    if not 0 <= share <= 1:
+        raise InvalidInput(f"Got lambda_mult={lambda_mult!r}.", "a number from 0 to 1", "1 ignores variety.")
+    return share
