@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pam_retriever import FitConfig, PredictiveAssociativeIndex, Trajectory
-from pam_retriever.experience.cooccurrence import Experience, associate
+from pam_retriever.experience.cooccurrence import Experience, LinkWeights, associate
 from pam_retriever.experience.graph import CooccurrenceGraph
-from pam_retriever.experience.link_weights import LinkWeights
 from pam_retriever.experience.walk import FAN_OUT, LEAST, walk
 from pam_retriever.experience.weighting import weigh
 from pam_retriever.model.scoring import read_calibration, to_stored

@@ -15,8 +15,7 @@ from scipy.special import erf
 
 import pam_retriever
 from pam_retriever.model.forward import PredictorConfig, gelu
-from pam_retriever.model.prediction import predict
-from pam_retriever.model.predictor import Predictor
+from pam_retriever.model.predictor import Predictor, predict
 
 HEAVY = (
     *("torch", "faiss", "tqdm", "safetensors.torch", "sentence_transformers", "hypothesis", "urllib.request"),

@@ -18,8 +18,7 @@ from pam_retriever.mentions.finder import find
 from pam_retriever.mentions.folding import TOKENIZER, fold, spans, words
 from pam_retriever.mentions.graph import MentionGraph, MentionRules
 from pam_retriever.mentions.links import LinkRules, are_phrases, number_of, phrase_number
-from pam_retriever.mentions.names import MOST_NAMES, Name, NameRules, phrase_of
-from pam_retriever.mentions.phrases import capitalised
+from pam_retriever.mentions.names import MOST_NAMES, Name, NameRules, capitalised, phrase_of
 from pam_retriever.mentions.store import TABLES, SQLiteMentions, beginnings
 from pam_retriever.mentions.vocabulary import MemoryVocabulary
 from pam_retriever.store.sqlite_database import SQLiteDatabase

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from pam_retriever.timewords import plans, tense
-from pam_retriever.timewords.ahead import looks_ahead
+from pam_retriever.timewords.reader import looks_ahead
 
 TABLES = {
     **{name: getattr(tense, name) for name in ("FUTURE", "WAS", "PERFECT", "PAST", "PARTICIPLE")},

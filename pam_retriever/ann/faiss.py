@@ -17,11 +17,11 @@ import numpy as np
 from pam_retriever.ann.base import AT_ONCE, AnnFiles, Chunked, chunks
 from pam_retriever.ann.bounded import scan_flat
 from pam_retriever.ann.checked import check_read
-from pam_retriever.ann.erasing import erase_codes
 from pam_retriever.ann.factory import Choice, choose, read_kind
 from pam_retriever.ann.faiss_indexes import (
     OldKeys,
     cached_parameters,
+    erase_codes,
     graph_keys,
     look_up,
     ranked,

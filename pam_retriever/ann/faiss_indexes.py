@@ -1,4 +1,4 @@
-"""Helpers for FAISS's indexes: search parameters, and access to their keys."""
+"""Helpers for FAISS's indexes: search parameters, access to their keys, and erasure of removed keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,40 @@ from typing import Any
 import numpy as np
 
 from pam_retriever.ann.vector_file import VectorFile
-from pam_retriever.types import Float32, Int64
+from pam_retriever.types import Bools, Float32, Int64
+
+
+def erase_codes(index: Any, alive: Bools) -> None:
+    """Overwrites or drops the codes of positions that are not ``alive``. Searches find the others as before.
+
+    FAISS itself only hides removed keys.
+
+    Args:
+        index: a compressed flat, HNSW or IVF index.
+        alive: (n,) mask of the positions to keep.
+    """
+    import faiss
+
+    dead = np.flatnonzero(~alive)
+    if not len(dead):
+        return
+    if isinstance(index, faiss.IndexIVF):
+        count = index.ntotal
+        index.remove_ids(faiss.IDSelectorBatch(dead))
+        index.ntotal = count  # the next key gets the position after the last, as before
+        return
+    if not isinstance(index, faiss.IndexHNSW):
+        _codes(index)[dead] = 0
+        return
+    # a search still passes through a removed position, so it gets the code of a neighbour
+    codes, graph = _codes(faiss.downcast_index(index.storage)), index.hnsw
+    neighbours = faiss.vector_to_array(graph.neighbors)
+    offsets = faiss.vector_to_array(graph.offsets).astype(np.int64)  # uint64 plus int is a float before NumPy 2
+    for position in dead.tolist():
+        near = neighbours[offsets[position] : offsets[position] + graph.nb_neighbors(0)]
+        near = near[near >= 0]
+        near = near[alive[near]]
+        codes[position] = codes[near[0]] if len(near) else 0
 
 
 def search_parameters(kind: str, wide: int, selector: Any = None) -> Any:
@@ -95,3 +128,11 @@ class OldKeys:
         positions = self._positions[at[at < count]]
         old: Float32 = self._index.reconstruct_batch(positions) if self._full is None else self._full[positions]
         return np.concatenate([old, self._more[at[at >= count] - count]])
+
+
+def _codes(index: Any) -> Any:
+    """Returns the codes (n, bytes) of a flat index without a copy."""
+    import faiss
+
+    flat = faiss.rev_swig_ptr(index.codes.data(), index.codes.size())
+    return flat.reshape(-1, index.code_size)

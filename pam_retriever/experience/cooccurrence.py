@@ -8,12 +8,12 @@ The result is a sparse symmetric matrix in CSR form, built by array operations.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache, cached_property
 
 import numpy as np
 
 from pam_retriever.arrays import concatenated, starts_of
-from pam_retriever.experience.link_weights import LinkWeights
-from pam_retriever.types import Float32, Int64
+from pam_retriever.types import Float32, Int64, Times
 
 Links = tuple[Int64, Int64, Float32]
 """Three arrays (E,), one entry per link: an index into the requested rows, the linked row, and its weight."""
@@ -152,3 +152,38 @@ def within(associations: Associations, members: Int64, lookup: Int64) -> tuple[I
     inside = columns >= 0
     lookup[members] = -1
     return rows[inside], columns[inside], entry[inside]
+
+
+@dataclass(frozen=True)
+class LinkWeights:
+    """The weight of a co-occurrence by its offset: how many positions later (or earlier) the other memory came.
+
+    Attributes:
+        after: (window,) the weights for memories 1, 2, ... positions later.
+        before: (window,) the weights for memories 1, 2, ... positions earlier.
+    """
+
+    after: tuple[float, ...]
+    before: tuple[float, ...]
+
+    @classmethod
+    @cache  # every query needs it
+    def inverse(cls, window: int) -> LinkWeights:
+        """Returns 1 / distance in both directions."""
+        weights = tuple(1 / distance for distance in range(1, window + 1))
+        return cls(weights, weights)
+
+    @cached_property
+    def _table(self) -> Times:
+        return np.array([*self.before[::-1], 0.0, *self.after])
+
+    def of(self, offset: Int64, one: Float32, other: Float32) -> Times:
+        """Returns the weights (n,) of co-occurrences, times the geometric mean of the salience of the two steps.
+
+        Args:
+            offset: (n,) the number of positions by which the other step came later, from -window to window.
+            one: (n,) the salience of the first step.
+            other: (n,) the salience of the second step.
+        """
+        weights: Times = self._table[offset + len(self.before)] * np.sqrt(one * other)
+        return weights

@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from pam_retriever.arrays import GrowingArray, added_up, concatenated
 from pam_retriever.experience.chain import Chain
-from pam_retriever.experience.cooccurrence import Links
-from pam_retriever.experience.link_weights import LinkWeights
+from pam_retriever.experience.cooccurrence import Links, LinkWeights
 from pam_retriever.experience.weighting import above_chance
 from pam_retriever.types import Bools, Direction, Familiarity, Float32, Int64
 

@@ -9,11 +9,9 @@ from types import TracebackType
 
 from pam_retriever.embedding import Embedder, EmbedderLike, read_embedder
 from pam_retriever.errors import InvalidInput
-from pam_retriever.index.expanding import Expanding
 from pam_retriever.index.inspecting import Inspecting
 from pam_retriever.index.learning import Learning
 from pam_retriever.index.memories import Memories
-from pam_retriever.index.observing import Observing
 from pam_retriever.index.open_tenants import MOST_OPEN
 from pam_retriever.index.recalling import Recalling
 from pam_retriever.index.tenants import Tenants
@@ -29,7 +27,7 @@ from pam_retriever.validation import check_count, check_flag
 log = logging.getLogger(__name__)
 
 
-class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expanding, Tenants, Inspecting):
+class PredictiveAssociativeIndex(Memories, Learning, Recalling, Tenants, Inspecting):
     """Finds memories that look like a query, and memories that happened with it.
 
     The constructor creates an index in memory. ``open`` creates one in a folder, and every write is on disk when its

@@ -18,7 +18,7 @@ from pam_retriever.evaluation import Validation
 from pam_retriever.experience.trajectories import TrajectoryLike
 from pam_retriever.index.feedback import FeedbackMethods
 from pam_retriever.index.imagining import Imagining
-from pam_retriever.index.sequences import NextSteps
+from pam_retriever.index.sequences import Sequences
 from pam_retriever.limits import MAX_WINDOW
 from pam_retriever.retrieval.decay import check_half_life, read_now
 from pam_retriever.store import last_fit
@@ -56,7 +56,7 @@ class FitOptions(TypedDict, total=False):
     progress: bool | None
 
 
-class Learning(FeedbackMethods, NextSteps, Imagining):
+class Learning(FeedbackMethods, Sequences, Imagining):
     """The part of an index that stores experience and learns from it."""
 
     @overload

@@ -1,4 +1,4 @@
-"""Recall of the next step of a trajectory."""
+"""Trajectories: storing them, and recall of the next step."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ import numpy.typing as npt
 from pam_retriever.embedding import embed_texts
 from pam_retriever.errors import InvalidInput, shortened
 from pam_retriever.evaluation import Validation
+from pam_retriever.experience.trajectories import TrajectoryLike, read_trajectories
 from pam_retriever.index.base import IndexBase, Where
 from pam_retriever.store import last_fit
 from pam_retriever.store.learnt import NEXT, REPLACED
+from pam_retriever.store.write_trajectories import check_known
 from pam_retriever.types import Float32, Hits, Trajectory
 from pam_retriever.validation import (
     check_count,
@@ -41,8 +43,50 @@ class Text:
     text: str
 
 
-class NextSteps(IndexBase):
-    """The part of an index that predicts the next step."""
+class Sequences(IndexBase):
+    """The part of an index that stores trajectories, and predicts their next step."""
+
+    def observe(self, trajectory: TrajectoryLike) -> list[str]:
+        """Stores a trajectory; the next ``fit`` learns from it. If it is stored and has grown, stores the new steps.
+
+        Args:
+            trajectory: ids of memories in order, an array (T, dim) of new states, or a ``Trajectory``.
+
+        Returns:
+            The ids of its states.
+
+        Raises:
+            InvalidInput, UnknownId: nothing was stored.
+        """
+        return self._observe([trajectory])[0]
+
+    def observe_many(self, trajectories: Sequence[TrajectoryLike]) -> list[list[str]]:
+        """Like ``observe``, for a list of trajectories in one transaction: stores all of them, or none.
+
+        Args:
+            trajectories: n lists of ids, arrays (T, dim) of new states, or ``Trajectory`` objects.
+
+        Returns:
+            The ids of the states of each.
+
+        Raises:
+            InvalidInput, UnknownId: nothing was stored.
+        """
+        if isinstance(trajectories, str) or not isinstance(trajectories, Sequence):
+            raise InvalidInput(
+                f"Got {type(trajectories).__name__} as trajectories.", "a list of trajectories", "Use observe for one."
+            )
+        return self._observe(trajectories) if trajectories else []
+
+    def _observe(self, trajectories: Sequence[TrajectoryLike]) -> list[list[str]]:
+        episodes = read_trajectories(trajectories, self.dim)
+        self._background.check()
+        with self._lock.exclusive():
+            check_known(self._store.database, episodes)
+            self._store.observe(episodes)
+            self._store.keep_within_capacity()
+        self._background.experienced(sum(len(episode.ids) for episode in episodes))
+        return [list(episode.ids) for episode in episodes]
 
     def recall_next(
         self,

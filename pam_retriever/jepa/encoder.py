@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import safetensors
+import safetensors.torch
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -13,12 +16,39 @@ from torch.nn import functional as F
 from pam_retriever.errors import InvalidInput
 from pam_retriever.jepa.modalities import Modality
 from pam_retriever.jepa.observations import Observations, read_observations, unpack
-from pam_retriever.jepa.weights import StoredModule
 from pam_retriever.protocols import ObservationsLike, Observed
 from pam_retriever.types import Float32
 from pam_retriever.validation import check_count
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
 Fusion = Literal["mlp", "concatenate"]
+
+
+class StoredModule(nn.Module):
+    """A module that an index stores."""
+
+    def duplicate(self, trainable: bool) -> Self:
+        """Returns a copy on the CPU, for further training or not."""
+        twin = copy.deepcopy(self).requires_grad_(trainable)
+        return twin if trainable else twin.cpu().eval()
+
+    def pack_weights(self) -> bytes:
+        """Returns the weights as safetensors."""
+        return safetensors.torch.save({name: weight.contiguous() for name, weight in self.state_dict().items()})
+
+    def load_weights(self, packed: bytes) -> None:
+        """Replaces the weights by the output of ``pack_weights``.
+
+        Raises:
+            ValueError: the weights are damaged, or belong to another module.
+        """
+        try:
+            self.load_state_dict(safetensors.torch.load(packed))
+        except (RuntimeError, safetensors.SafetensorError) as error:
+            raise ValueError(str(error)) from error
 
 
 class CompositeEncoder(StoredModule):

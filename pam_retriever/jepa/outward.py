@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pam_retriever.jepa.weights import StoredModule
+from pam_retriever.jepa.encoder import StoredModule
 from pam_retriever.validation import check_count
 
 

@@ -14,8 +14,7 @@ import numpy as np
 
 from pam_retriever.mentions.finder import Occurrence, find
 from pam_retriever.mentions.links import LinkRules, phrase_number
-from pam_retriever.mentions.names import NameRules, Naming
-from pam_retriever.mentions.phrases import capitalised
+from pam_retriever.mentions.names import NameRules, Naming, capitalised
 from pam_retriever.mentions.store import Document, SQLiteMentions
 from pam_retriever.mentions.vocabulary import MemoryVocabulary
 from pam_retriever.types import Int64

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import dropwhile, islice
 
 from pam_retriever.errors import InvalidInput
-from pam_retriever.mentions.folding import words
+from pam_retriever.mentions.folding import fold, words
 from pam_retriever.mentions.stop_words import STOP_WORDS as QUESTION_WORDS
 
 DEFAULT_KEYS = ("title", "name", "aliases")
@@ -31,6 +31,13 @@ _HEADING = re.compile(
 )
 
 Names = Callable[[Mapping[str, object], "str | None"], Iterable[str]]
+MOST_PHRASES = 256  # per text: the first ones
+_UPPER = "".join(chr(code) for code in range(0x590) if chr(code).isupper())  # Latin, Greek, Cyrillic, Armenian
+# a space, a hyphen, a line break or the point of an initial may separate two words of a name
+_RUN = re.compile(
+    rf"[{_UPPER}](?<![^\W_][{_UPPER}])[\w'\u2019]{{0,63}}"
+    rf"(?:(?:[ \n-]|(?<=\b[{_UPPER}])\. )[{_UPPER}][\w'\u2019]{{0,63}})+"
+)
 
 
 @dataclass(frozen=True)
@@ -179,3 +186,17 @@ def _strings_of(value: object) -> Iterator[str]:
         yield value
     elif isinstance(value, (list, tuple)):
         yield from (one for one in value if isinstance(one, str))
+
+
+def capitalised(text: str) -> dict[str, tuple[int, int]]:
+    """Returns runs of two or more capitalised words, folded, with positions; without leading stop words.
+
+    Two texts may share such a phrase although no memory has it as a name. It links them weakly, and only if both
+    capitalise it. A script without capitals has no such phrases.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    for match in islice(_RUN.finditer(text), MOST_PHRASES):
+        run = list(dropwhile(STOP_WORDS.__contains__, fold(match.group()).split()))
+        if 2 <= len(run) <= MOST_WORDS:
+            found.setdefault(" ".join(run), match.span())
+    return found

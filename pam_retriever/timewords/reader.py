@@ -9,13 +9,13 @@ from datetime import datetime, timedelta, timezone, tzinfo
 from functools import partial
 
 from pam_retriever.errors import InvalidInput
-from pam_retriever.timewords.ahead import looks_ahead
 from pam_retriever.timewords.grammar import atoms
 from pam_retriever.timewords.joining import FAR_FUTURE, FAR_PAST, Time, joined
 from pam_retriever.timewords.lexicon import LANGUAGES, Token
 from pam_retriever.timewords.match import Context
 from pam_retriever.timewords.periods import OPEN_END, OPEN_START, Period
-from pam_retriever.timewords.tense import PERFECT
+from pam_retriever.timewords.plans import ASKED, LASTING, PLANNED, PRESENT
+from pam_retriever.timewords.tense import FUTURE, PARTICIPLE, PAST, PERFECT, WAS
 from pam_retriever.timewords.titles import is_about_words, without_titles
 from pam_retriever.timewords.tokens import language_of, names_a_time, tokenize
 
@@ -27,6 +27,7 @@ _AS_OF = re.compile(
     r"\bas (?:of|said|told|[a-z]{3,}ed)(?: by \w+)?(?: (?:on|in|at|of|during))?(?: the)? $", re.IGNORECASE
 )
 _SECOND = timedelta(seconds=1)
+_MEANT = ("plan", "going", "need", "ha", "geplant", "prévu")  # what these announce may be over: "What did we plan?"
 
 
 def read_question(text: str, now: datetime | None = None, *, language: str | None = None) -> list[Period]:
@@ -151,3 +152,38 @@ def _period(tokens: list[Token], time: Time, text: str, zone: tzinfo) -> Period:
     times = [to_utc(at, zone) for at in span]
     relative = _RELATIVE.match(codes[skipped:]) is not None
     return Period(times[0], times[1], text[start:end], (start, end), kind, relative)
+
+
+def looks_ahead(text: str, start: int, end: int, language: str, said: bool) -> str:
+    """Returns whether a sentence is about what comes.
+
+    Returns:
+        "future" for "What will we do"; "present" for a plan in the present tense ("We're moving on the 20th", "What's
+        on my calendar"); "asked" for another question in the present tense ("What do we have on Sunday"); "planned"
+        for "What did we plan", and for a text (``said``) that does not tell what was; "lasting" for another question
+        about what is ("Is he away"); nothing for other sentences.
+    """
+    found = FUTURE.search(text, language, start, end)
+    if found is not None:
+        then = found[0].lower().startswith(_MEANT) and WAS.search(text, language, start, found.start()) is not None
+        return "planned" if then else "future"
+    past = PAST.search(text, language, start, end)
+    plans = PLANNED if said else ASKED
+    if past is None or text.find(",", start, end) >= 0:  # else the clause of a plan tells of the past
+        plan = plans.search(text, language, start, end)
+        if plan is not None and (past is None or not _clause_is_past(text, start, end, language, plan.span())):
+            return "present"
+    if past is not None:
+        return ""
+    if said:
+        return "planned"
+    asked = PRESENT.search(text, language, start, end) is not None
+    if PARTICIPLE.search(text[start:end], language) is not None:
+        return ""
+    return "asked" if asked else "lasting" if LASTING.search(text, language, start, end) is not None else ""
+
+
+def _clause_is_past(text: str, start: int, end: int, language: str, plan: tuple[int, int]) -> bool:
+    """Whether the clause of a plan, between its commas, tells of the past."""
+    first, last = text.rfind(",", start, plan[0]), text.find(",", plan[1], end)
+    return PAST.search(text, language, max(start, first), end if last < 0 else last) is not None

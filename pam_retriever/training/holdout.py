@@ -7,8 +7,7 @@ import numpy as np
 from pam_retriever.experience.cooccurrence import Associations, Experience
 from pam_retriever.model.keys import make_keys
 from pam_retriever.model.noise import directions_of_differences
-from pam_retriever.model.prediction import predict
-from pam_retriever.model.predictor import Predictor
+from pam_retriever.model.predictor import Predictor, predict
 from pam_retriever.model.scoring import UNTESTED, fitted
 from pam_retriever.training.calibration import Memories, fit_scoring_weights
 from pam_retriever.training.config import FitConfig

@@ -8,9 +8,11 @@ from itertools import islice
 
 import numpy as np
 
+from pam_retriever.ann.selection import Rows
+from pam_retriever.experience.graph import CooccurrenceGraph
+from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.corpus import Corpus
-from pam_retriever.retrieval.mixture.earlier import EarlierMemories
 from pam_retriever.retrieval.mixture.holdout import FirstUses, HeldOutQuestions, History, ask_of, join, parts
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.mixture.mixture import (
@@ -21,7 +23,36 @@ from pam_retriever.retrieval.mixture.mixture import (
     uninfluenced,
 )
 from pam_retriever.retrieval.mixture.requests import RequestLog
-from pam_retriever.types import Float32
+from pam_retriever.retrieval.mixture.words import Field
+from pam_retriever.types import Float32, Int64
+
+
+class EarlierMemories(Corpus):
+    """The first memories of a corpus. Later memories, and all links, mentions and times, change nothing here.
+
+    Args:
+        corpus: all memories.
+        n: the number of the first ones, at least 1.
+    """
+
+    def __init__(self, corpus: Corpus, n: int) -> None:
+        rows = corpus.rows[:n]
+        super().__init__(corpus.view, Lexicon(corpus.view.database, int(rows[-1])))
+        self.rows = rows
+        none = np.empty(0, np.int64)
+        self._links = CooccurrenceGraph(none, none, none)
+        self._earlier_names = _EarlierWords(corpus.names, n)
+
+    def nearest(self, vectors: Float32, n: int, allowed: Rows | None = None) -> list[Int64]:
+        return super().nearest(vectors, n, self.rows if allowed is None else allowed)
+
+    def mentioning(self) -> None:
+        return None
+
+    @property
+    def names(self) -> Field:
+        return self._earlier_names
+
 
 SPREAD = 0.25  # how much the factors differ between data sets (benchmarks/priors/fit_balance.py)
 FEWEST = 16  # past requests; with fewer both factors are 1
@@ -119,3 +150,22 @@ def _asked(
                 scored = replace(choices, features=np.stack(scores[:2], axis=1), offset=choices.offset + scores[2])
                 found.append(replace(asked, choices=scored))
     return found
+
+
+class _EarlierWords:
+    """The words of the first ``n`` memories."""
+
+    def __init__(self, words: Field, n: int) -> None:
+        self._words, self._n = words, n
+
+    @property
+    def lengths(self) -> Float32:
+        return self._words.lengths[: self._n]
+
+    @property
+    def version(self) -> object:
+        return self._words.version
+
+    def counts(self, word: str) -> tuple[Int64, Float32]:
+        rows, counts = self._words.counts(word)
+        return rows[rows < self._n], counts[rows < self._n]

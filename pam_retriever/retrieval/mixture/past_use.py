@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pam_retriever.retrieval.mixture.neighbours import top, weights_of
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog, joint
 from pam_retriever.retrieval.mixture.shares import log_share
+from pam_retriever.retrieval.mixture.sources import top, weights_of
 from pam_retriever.types import Float32, Int64
 
 MOST_EXPECTED = 1.2  # bound on the predicted uses by one request; a regression may predict more

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from pam_retriever.arrays import added_up
-from pam_retriever.retrieval.mixture.neighbours import top, weights_of
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.shares import log_share
-from pam_retriever.retrieval.mixture.sources import MemoryVectors
+from pam_retriever.retrieval.mixture.sources import MemoryVectors, top, weights_of
 from pam_retriever.types import Float32, Int64
 
 
