@@ -393,7 +393,9 @@ class PAMVectorStore(StoredFeedback, VectorStore):
 
     def similarity_search(self, query: str, k: int = 4, filter: Filter | None = None, **kwargs: Any) -> list[Document]:
         """Returns the ``k`` documents closest to the query, the closest first; all if there are fewer."""
-        return [document for document, _ in self.similarity_search_with_score(query, k, filter, **kwargs)]
+        where = read_filter(filter, kwargs)
+        vector = self.embedding.embed_query(read_question(query))
+        return [to_document(hit) for hit in self._ask(vector, k, where, mode="similarity")]
 
     async def asimilarity_search(
         self, query: str, k: int = 4, filter: Filter | None = None, **kwargs: Any
