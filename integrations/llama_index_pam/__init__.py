@@ -1,10 +1,9 @@
 """The associative retriever for LlamaIndex: a vector store and a retriever.
 
-vector_store  the interface of LlamaIndex: add, delete, query, persist
+vector_store  the interface of LlamaIndex: add, delete, query, persist; fit, recall and feedback
 retriever     finds nodes that happened with a question, for query engines and agents
 querying      answers LlamaIndex's queries from the index
 memory        ``PAMMemoryBlock``: recalls messages that left the window of a chat
-feedback      stores the nodes that served a question
 filters       translates LlamaIndex's metadata filters to filters of the index
 nodes         converts nodes to memories and back; the order of nodes in a document
 persistence   the folder of a store

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from llama_index.core.schema import BaseNode, Node, NodeRelationship, TextNode
+from llama_index.core.schema import BaseNode, Node, NodeRelationship, NodeWithScore, TextNode
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
 from pam_retriever import Hit, InvalidInput, PredictiveAssociativeIndex, Trajectory
@@ -18,6 +18,8 @@ from pam_retriever.validation import read_list
 
 DOCUMENT_KEY = "ref_doc_id"
 DOCUMENT_KEYS = ("document_id", "doc_id", DOCUMENT_KEY)  # keys that LlamaIndex adds to the metadata
+Found = str | BaseNode | NodeWithScore
+"""A node: its id, the node itself, or the form that a retriever returns."""
 
 
 def read_nodes(nodes: Any) -> list[BaseNode]:
@@ -34,6 +36,23 @@ def read_nodes(nodes: Any) -> list[BaseNode]:
             "Pass a single node as [node]; a VectorStoreIndex makes nodes of documents.",
         )
     return given
+
+
+def read_ids(found: Iterable[Found], name: str) -> list[str]:
+    """Returns the ids of nodes from a retriever, without duplicates.
+
+    Raises:
+        InvalidInput: a value is neither a node nor an id.
+    """
+    if isinstance(found, str | BaseNode | NodeWithScore):
+        raise InvalidInput(f"Got one {type(found).__name__} as {name}.", "a list of them", "Wrap it in [ ].")
+    ids = []
+    for one in found:
+        node = one.node if isinstance(one, NodeWithScore) else one
+        if not isinstance(node, str | BaseNode):
+            raise InvalidInput(f"Got {str(one)[:100]!r} in {name}.", "nodes or their ids", "Pass retrieved nodes.")
+        ids.append(node if isinstance(node, str) else node.node_id)
+    return list(dict.fromkeys(ids))
 
 
 def embedding_of(node: BaseNode) -> list[float]:

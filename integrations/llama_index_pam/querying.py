@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypedDict
 
 import numpy.typing as npt
 from llama_index.core.indices.query.embedding_utils import get_top_k_mmr_embeddings
@@ -11,9 +11,10 @@ from llama_index.core.vector_stores import MetadataFilters, VectorStoreQuery, Ve
 from llama_index.core.vector_stores.types import VectorStoreQueryMode
 
 from llama_index_pam.filters import Selection, check_filters, matches, read_filters, select, to_where
-from llama_index_pam.nodes import hit_to_node
+from llama_index_pam.nodes import Found, hit_to_node
 from pam_retriever import Channels, EmptyIndex, Hit, InvalidInput, NotFitted, PredictiveAssociativeIndex, Record
 from pam_retriever.adapters.recalling import RecallArguments, recall_accepted
+from pam_retriever.types import Time
 from pam_retriever.validation import check_count, check_finite, check_text, read_numbers
 
 Cue = str | npt.NDArray[Any] | Sequence[float]  # the id of a node, or a vector
@@ -38,6 +39,15 @@ class RecallOptions(RecallArguments, total=False):
     """
 
     text: str | None
+
+
+class FeedbackOptions(TypedDict, total=False):
+    """Further arguments of ``feedback``; see there."""
+
+    unused: Iterable[Found]
+    metadata: Mapping[str, Any] | None
+    timestamp: Time | None
+    id: str | None
 
 
 def answer(

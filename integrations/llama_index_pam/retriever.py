@@ -14,8 +14,8 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.vector_stores import MetadataFilters
 from typing_extensions import Unpack
 
-from llama_index_pam.feedback import FeedbackOptions, Found
-from llama_index_pam.querying import RecallOptions, with_words
+from llama_index_pam.nodes import Found
+from llama_index_pam.querying import FeedbackOptions, RecallOptions, with_words
 from llama_index_pam.vector_store import PAMVectorStore
 from pam_retriever import Channels, InvalidInput
 from pam_retriever.adapters.recalling import RecallArguments

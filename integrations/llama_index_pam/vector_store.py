@@ -4,39 +4,48 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy.typing as npt
 from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
 from llama_index.core.bridge.pydantic import PrivateAttr
-from llama_index.core.schema import BaseNode
+from llama_index.core.schema import BaseNode, NodeWithScore
 from llama_index.core.vector_stores import MetadataFilters, VectorStoreQuery, VectorStoreQueryResult
 from llama_index.core.vector_stores.simple import DEFAULT_VECTOR_STORE, NAMESPACE_SEP
 from llama_index.core.vector_stores.types import DEFAULT_PERSIST_DIR, DEFAULT_PERSIST_FNAME, BasePydanticVectorStore
+from typing_extensions import Unpack
 
-from llama_index_pam.experience import ExperienceOfNodes
-from llama_index_pam.feedback import FeedbackOfNodes
-from llama_index_pam.filters import asks_for_anything, of_documents
+from llama_index_pam.filters import asks_for_anything, of_documents, select
 from llama_index_pam.nodes import (
+    DOCUMENT_KEY,
+    Found,
     embedding_of,
+    hit_to_node,
     link,
     read_around,
+    read_documents,
+    read_ids,
     read_nodes,
     read_position,
     to_metadata,
     to_node,
 )
 from llama_index_pam.persistence import check_local, load_index, save_index
-from llama_index_pam.querying import answer, find
-from pam_retriever import InvalidInput, PredictiveAssociativeIndex
+from llama_index_pam.querying import Cue, FeedbackOptions, RecallOptions, answer, find, recall
+from pam_retriever import FitConfig, FitReport, InvalidInput, NotFitted, PredictiveAssociativeIndex
+from pam_retriever.adapters.feedback import StoredFeedback
 from pam_retriever.adapters.lazy_index import LazyIndex
-from pam_retriever.adapters.recalling import refuse
+from pam_retriever.adapters.recalling import check_order, refuse
 from pam_retriever.experience.dates import USUAL_KEYS, read_time_key, times_of
+from pam_retriever.experience.trajectories import TrajectoryLike
+from pam_retriever.index.learning import FitOptions
+from pam_retriever.types import Recipe, Time
 from pam_retriever.validation import check_id, check_tenant
 
 
-class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore):
+class PAMVectorStore(StoredFeedback, BasePydanticVectorStore):
     """A vector store that also finds nodes that happened with a query.
 
     It stores texts, so ``VectorStoreIndex.from_vector_store`` works. The nodes of a document, and previous and next
@@ -296,6 +305,150 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """``query`` in a thread."""
         return await asyncio.to_thread(self.query, query, **kwargs)
+
+    # ---- experience and recall
+
+    def fit(
+        self,
+        trajectories: Iterable[TrajectoryLike] | None = None,
+        window: int = 5,
+        config: Recipe | FitConfig = "fast",
+        **options: Unpack[FitOptions],
+    ) -> FitReport:
+        """Learns which nodes happen together; see ``PredictiveAssociativeIndex.fit``.
+
+        Args:
+            trajectories: lists of node ids, in the order in which they happened. None learns from metadata, or from the
+                stored links.
+            window: nodes at most this many positions apart are associates.
+            config: "fast", "best", "paper" or a ``FitConfig``.
+            **options: ``group_by``: metadata key instead of ``trajectories``; nodes that share its value are one
+                trajectory. ``order_by``: metadata key that orders a group; None is the order of adding, and for
+                "ref_doc_id" that of the chunks in their document. For the others (``device``, ``seed``,
+                ``time_budget``, ``buffer``, ``checkpoint``, ``progress``) see the index.
+
+        Raises:
+            NotFitted: nothing is stored yet.
+            InvalidInput, UnknownId, TrainingDiverged: see the index.
+        """
+        check_order(options.get("group_by"), options.get("order_by"))
+        index = self._index
+        if index is None:
+            raise NotFitted("The store has no nodes to fit.", "stored nodes", "Add nodes first.")
+        if trajectories is None and options.get("group_by") == DOCUMENT_KEY and options.get("order_by") is None:
+            documents = read_documents((record.id, record.metadata) for record in index.find())
+            if documents:  # otherwise the index reports that there are none
+                trajectories, options["group_by"] = documents, None
+        return index.fit(trajectories, window, config, **options)
+
+    async def afit(
+        self,
+        trajectories: Iterable[TrajectoryLike] | None = None,
+        window: int = 5,
+        config: Recipe | FitConfig = "fast",
+        **options: Unpack[FitOptions],
+    ) -> FitReport:
+        """``fit`` in a thread."""
+        return await asyncio.to_thread(self.fit, trajectories, window, config, **options)
+
+    def recall(
+        self,
+        query: Cue,
+        k: int = 10,
+        *,
+        where: Mapping[str, Any] | None = None,
+        filters: MetadataFilters | None = None,
+        **options: Unpack[RecallOptions],
+    ) -> list[NodeWithScore]:
+        """Returns the nodes that happened with a query; see ``PredictiveAssociativeIndex.recall``.
+
+        Args:
+            query: a vector, or the id of a node. The result does not contain the node of an id, nor, in the modes
+                "association" and "specific", a node with this vector (cosine 0.9999 or more).
+            k: number of nodes, at most.
+            where: metadata filter in the language of the index.
+            filters: LlamaIndex's metadata filters. A node must satisfy both ``where`` and ``filters``.
+            **options: ``text``: the text of the query, with its vector. ``mode``: "association", "similarity", "hybrid"
+                or "specific"; None uses all evidence. ``hops``, ``channels``,
+                ``min_score``, ``faithful``, ``decay``, ``now``, ``when``, ``cue_where``, ``feedback_where``,
+                ``direction``.
+
+        Returns:
+            Nodes by falling score. ``client.recall(..., explain=True)`` returns evidence.
+
+        Raises:
+            NotFitted: the mode needs association, before ``fit``.
+            InvalidInput, UnknownId: an argument is invalid.
+        """
+        known = RecallOptions.__annotations__
+        refuse(options.keys() - known.keys(), ", ".join(known))
+        selection, index = select(filters, where), self._index
+        hits = [] if index is None else recall(index, query, k, selection, options)
+        return [NodeWithScore(node=hit_to_node(hit), score=hit.score) for hit in hits]
+
+    async def arecall(
+        self,
+        query: Cue,
+        k: int = 10,
+        *,
+        where: Mapping[str, Any] | None = None,
+        filters: MetadataFilters | None = None,
+        **options: Unpack[RecallOptions],
+    ) -> list[NodeWithScore]:
+        """``recall`` in a thread."""
+        return await asyncio.to_thread(self.recall, query, k, where=where, filters=filters, **options)
+
+    # ---- feedback
+
+    def feedback(
+        self,
+        query: npt.NDArray[Any] | Sequence[float],
+        used: Iterable[Found] | Mapping[str, float],
+        *,
+        text: str | None = None,
+        unused: Iterable[Found] = (),
+        metadata: Mapping[str, Any] | None = None,
+        timestamp: Time | None = None,
+        id: str | None = None,
+    ) -> str:
+        """Stores a question and the nodes that served it. ``recall`` uses it at once, and ``fit`` learns from it.
+
+        Name nodes that were *used*, not those that were retrieved. ``PAMRetriever.feedback`` takes a text.
+
+        Args:
+            query: the vector of the question.
+            used: nodes from a retriever, ids, or weights by id.
+            text: text of the question.
+            unused: nodes that were shown and did not help.
+            metadata: metadata for ``feedback_where``, for example the author of the question.
+            timestamp: time of the question; without timestamps the order of arrival is used.
+            id: id of the feedback; feedback with this id is replaced.
+
+        Returns:
+            The id of the feedback.
+
+        Raises:
+            NotFitted: nothing is stored yet.
+            InvalidInput, UnknownId: an argument is invalid. Nothing was stored.
+        """
+        weights = used if isinstance(used, Mapping) else read_ids(used, "used")
+        others = read_ids(unused, "unused")
+        index = self._index
+        if index is None:
+            raise NotFitted("The store has no nodes.", "stored nodes", "Add nodes first.")
+        whose = None if metadata is None else dict(metadata)
+        return index.feedback(query, weights, unused=others, text=text, metadata=whose, timestamp=timestamp, id=id)
+
+    async def afeedback(
+        self,
+        query: npt.NDArray[Any] | Sequence[float],
+        used: Iterable[Found] | Mapping[str, float],
+        *,
+        text: str | None = None,
+        **options: Unpack[FeedbackOptions],
+    ) -> str:
+        """``feedback`` in a thread."""
+        return await asyncio.to_thread(self.feedback, query, used, text=text, **options)
 
     # ---- persistence
 
