@@ -99,6 +99,12 @@ def test_a_missing_time_or_number_is_refused_and_its_place_is_named(index, missi
         index.find({"at": missing})
 
 
+@pytest.mark.parametrize("value", [np.array([1, 2]), pd.Series([1, 2])], ids=["array", "Series"])
+def test_the_error_names_the_type_that_json_cannot_hold(index, value):
+    with pytest.raises(InvalidInput, match=rf"{type(value).__name__} is not a value that JSON can hold"):
+        index.add([[1, 0]], ["d"], metadatas=[{"one": value}])
+
+
 def test_a_filter_that_tests_nothing_is_refused(index):
     with pytest.raises(InvalidInput, match="has no operator"):
         index.find({"user": {}})

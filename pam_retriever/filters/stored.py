@@ -52,9 +52,9 @@ def plain_value(value: Any) -> Any:
     """
     if isinstance(value, np.datetime64):
         value = _date_of(value)
-    if value != value:  # NaT of pandas is a datetime
-        raise ValueError("NaT is no time")
     if isinstance(value, datetime):
+        if value != value:  # NaT of pandas is a datetime
+            raise ValueError("NaT is no time")
         return (value if value.tzinfo is None else value.astimezone(timezone.utc)).isoformat()
     if isinstance(value, date):
         return value.isoformat()
