@@ -56,10 +56,11 @@ def for_numpy(values: Any) -> Any:
 
     A tensor of torch has no gradient then, and is float32 on the CPU. What an array masks is NaN.
     """
-    if isinstance(values, np.ma.MaskedArray):
-        return np.ma.filled(values.astype(np.float32), np.nan)
-    if isinstance(values, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in values):
-        return [for_numpy(row) for row in values]
+    if "numpy.ma" in sys.modules:  # else there is no masked array, and loading the module would take 10 ms
+        if isinstance(values, np.ma.MaskedArray):
+            return np.ma.filled(values.astype(np.float32), np.nan)
+        if isinstance(values, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in values):
+            return [for_numpy(row) for row in values]
     return values.detach().cpu().float() if hasattr(values, "detach") else values
 
 

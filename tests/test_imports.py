@@ -38,6 +38,18 @@ def loaded_by(code: str) -> list[str]:
     return names
 
 
+def test_adding_and_searching_load_no_masked_arrays():
+    """NumPy 1 loads them itself; since then they are loaded when they are first used, in 10 ms."""
+    used = "import pam_retriever; index = pam_retriever.PredictiveAssociativeIndex(2)"
+    used += "; index.add([[1.0, 0.0]], ['a']); index.search([1.0, 0.0])"
+    asked = "; import sys; print('numpy.ma' in sys.modules)"
+    loaded = [
+        subprocess.run([sys.executable, "-c", code + asked], capture_output=True, text=True, check=True).stdout
+        for code in ("import numpy", used)
+    ]
+    assert loaded[0] == loaded[1]
+
+
 @pytest.fixture(scope="module")
 def folder(planted, tmp_path_factory) -> Path:
     index = new_index(planted)
