@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections import Counter
+
+from pam_retriever.mentions.folding import fold
 
 STOP_WORDS = """
 a about after an and are as at be been before being both but by can could did do does during for from had has
@@ -68,7 +69,7 @@ def content_words(words: list[str]) -> list[str]:
     A stop word of one language is what a question is about in another ("war", "son"). So only the stop words of one
     language count, the one that has most of them: it is English unless another has ``MORE``.
     """
-    plain = [_without_accents(word) for word in words]
+    plain = [word if word.isascii() else fold(word) for word in words]
     counts = Counter(language for word in set(plain) for language, stop in _STOP_WORDS.items() if word in stop)
     most = max(counts.values(), default=0)
     found = [language for language, count in counts.items() if count == most]
@@ -76,9 +77,3 @@ def content_words(words: list[str]) -> list[str]:
         found = ["en"]
     stop = frozenset[str]().union(*(_STOP_WORDS[language] for language in found))
     return [word for word, folded in zip(words, plain, strict=True) if folded not in stop] or words
-
-
-def _without_accents(word: str) -> str:
-    if word.isascii():
-        return word
-    return "".join(part for part in unicodedata.normalize("NFKD", word) if not unicodedata.combining(part))
