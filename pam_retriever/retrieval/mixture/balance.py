@@ -26,34 +26,6 @@ from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.words import Field
 from pam_retriever.types import Float32, Int64
 
-
-class EarlierMemories(Corpus):
-    """The first memories of a corpus. Later memories, and all links, mentions and times, change nothing here.
-
-    Args:
-        corpus: all memories.
-        n: the number of the first ones, at least 1.
-    """
-
-    def __init__(self, corpus: Corpus, n: int) -> None:
-        rows = corpus.rows[:n]
-        super().__init__(corpus.view, Lexicon(corpus.view.database, int(rows[-1])))
-        self.rows = rows
-        none = np.empty(0, np.int64)
-        self._links = CooccurrenceGraph(none, none, none)
-        self._earlier_names = _EarlierWords(corpus.names, n)
-
-    def nearest(self, vectors: Float32, n: int, allowed: Rows | None = None) -> list[Int64]:
-        return super().nearest(vectors, n, self.rows if allowed is None else allowed)
-
-    def mentioning(self) -> None:
-        return None
-
-    @property
-    def names(self) -> Field:
-        return self._earlier_names
-
-
 SPREAD = 0.25  # how much the factors differ between data sets (benchmarks/priors/fit_balance.py)
 FEWEST = 16  # past requests; with fewer both factors are 1
 GROWTH = 2**0.5  # between two estimates, of the number of past requests
@@ -150,6 +122,33 @@ def _asked(
                 scored = replace(choices, features=np.stack(scores[:2], axis=1), offset=choices.offset + scores[2])
                 found.append(replace(asked, choices=scored))
     return found
+
+
+class EarlierMemories(Corpus):
+    """The first memories of a corpus. Later memories, and all links, mentions and times, change nothing here.
+
+    Args:
+        corpus: all memories.
+        n: the number of the first ones, at least 1.
+    """
+
+    def __init__(self, corpus: Corpus, n: int) -> None:
+        rows = corpus.rows[:n]
+        super().__init__(corpus.view, Lexicon(corpus.view.database, int(rows[-1])))
+        self.rows = rows
+        none = np.empty(0, np.int64)
+        self._links = CooccurrenceGraph(none, none, none)
+        self._earlier_names = _EarlierWords(corpus.names, n)
+
+    def nearest(self, vectors: Float32, n: int, allowed: Rows | None = None) -> list[Int64]:
+        return super().nearest(vectors, n, self.rows if allowed is None else allowed)
+
+    def mentioning(self) -> None:
+        return None
+
+    @property
+    def names(self) -> Field:
+        return self._earlier_names
 
 
 class _EarlierWords:

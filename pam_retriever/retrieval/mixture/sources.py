@@ -18,14 +18,6 @@ from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.words import BM25, Field
 from pam_retriever.types import Float32, Int64
 
-
-def top(values: Float32, n: int) -> tuple[Int64, Float32]:
-    """Returns the columns (Q, n) with the largest values, rising, and these values."""
-    n = min(n, values.shape[1])
-    found = np.array([largest(row, n) for row in values], np.int64).reshape(len(values), n)
-    return found, values[np.arange(len(values))[:, None], found]
-
-
 BM25_UNIT = 10.0  # scales BM25 to the order of 1
 PLAIN_UNIT = 10.0  # scales a mean of cosines to the order of 1
 
@@ -195,6 +187,13 @@ def _reached(values: Float32, n: int) -> np.float32:
     maxima = values[: size * blocks].reshape(size, blocks).max(axis=0)
     bound: np.float32 = np.partition(maxima, n)[n]
     return bound
+
+
+def top(values: Float32, n: int) -> tuple[Int64, Float32]:
+    """Returns the columns (Q, n) with the largest values, rising, and these values."""
+    n = min(n, values.shape[1])
+    found = np.array([largest(row, n) for row in values], np.int64).reshape(len(values), n)
+    return found, values[np.arange(len(values))[:, None], found]
 
 
 def weights_of(likeness: Float32, width: float) -> Float32:
