@@ -503,7 +503,7 @@ class PAMVectorStore(StoredFeedback, VectorStore):
             InvalidInput, UnknownId: an argument is invalid. Nothing was stored.
         """
         vector = self.embedding.embed_query(read_question(query))
-        return self._keep(query, vector, used, unused, metadata, timestamp, id)
+        return self._keep(query, vector, used, unused=unused, metadata=metadata, timestamp=timestamp, id=id)
 
     async def afeedback(
         self, query: str, used: Iterable[Found] | Mapping[str, float], **options: Unpack[FeedbackOptions]
@@ -517,21 +517,18 @@ class PAMVectorStore(StoredFeedback, VectorStore):
         query: str,
         vector: list[float],
         used: Iterable[Found] | Mapping[str, float],
-        unused: Iterable[Found] = (),
-        metadata: Metadata | None = None,
-        timestamp: Time | None = None,
-        id: str | None = None,
+        **options: Unpack[FeedbackOptions],
     ) -> str:
         index = self._stored("feedback")
         weights = used if isinstance(used, Mapping) else read_ids(used, "used")
         return index.feedback(
             vector,
             weights,
-            unused=read_ids(unused, "unused"),
+            unused=read_ids(options.get("unused", ()), "unused"),
             text=query,
-            metadata=metadata,
-            timestamp=timestamp,
-            id=id,
+            metadata=options.get("metadata"),
+            timestamp=options.get("timestamp"),
+            id=options.get("id"),
         )
 
     # ---- files
