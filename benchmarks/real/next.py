@@ -13,16 +13,13 @@ With ``--part tuning`` the experience is split once more, and the test walks are
 
 from __future__ import annotations
 
-import argparse
 import time
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from benchmarks import report
 from benchmarks.baselines.sessions import Session, grids
-from benchmarks.real import data
 from benchmarks.real.recommenders import EASE
 from benchmarks.real.wikispeedia import (
     DEPTH,
@@ -33,11 +30,14 @@ from benchmarks.real.wikispeedia import (
     Walk,
     baselines,
     draw_steps,
+    embed,
     evaluate_next,
     experience_of,
     find_folder,
     fit_index,
     hide,
+    parser_of,
+    part_of,
     rank,
     read,
     split,
@@ -145,21 +145,12 @@ def questions(test: list[Walk], hidden: set[int], seed: int) -> dict[str, Steps]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", help="folder of the data (default: found in PAM_DATA_DIR)")
-    parser.add_argument("--model", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
-    parser.add_argument("--part", choices=("reported", "tuning"), default="reported")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the hidden articles, the steps and the fits")
+    parser = parser_of(__doc__, "real/next")
     parser.add_argument("--only-fit", action="store_true", help="only measure the time of adding and fitting")
-    parser.add_argument("--name", default="real/next")
     arguments = parser.parse_args()
     titles, walks = read(find_folder(arguments.folder))
-    training, test = split(walks)
-    if arguments.part == "tuning":
-        training, test = split(training)
-    vectors = data.load_embedder(arguments.model).encode(
-        [title.replace("_", " ") for title in titles], normalize_embeddings=True, show_progress_bar=False
-    )
+    training, test = part_of(walks, arguments.part)
+    vectors = embed(titles, arguments.model)
     hidden = set(
         np.random.default_rng(arguments.seed).permutation(len(titles))[: int(HIDDEN_SHARE * len(titles))].tolist()
     )

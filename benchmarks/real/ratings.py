@@ -11,14 +11,13 @@ people in order of their first rating.
 
 from __future__ import annotations
 
-import argparse
 import csv
 from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import report
 from benchmarks.real import data
-from benchmarks.real.wikispeedia import Walk, compare, split
+from benchmarks.real.wikispeedia import Walk, compare, embed, parser_of, part_of
 
 LIKED, FEWEST = 4, 4  # stars; films per person
 
@@ -45,18 +44,10 @@ def _rows(path: Path) -> Iterator[list[str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", help="folder of the data (default: found in PAM_DATA_DIR)")
-    parser.add_argument("--model", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
-    parser.add_argument("--part", choices=("reported", "tuning"), default="reported")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the hidden films, the queries and the fits")
-    parser.add_argument("--name", default="real/ratings")
-    arguments = parser.parse_args()
+    arguments = parser_of(__doc__, "real/ratings").parse_args()
     texts, walks = read(data.find(arguments.folder, ("ml-100k",), __doc__ or ""))
-    training, test = split(walks)
-    if arguments.part == "tuning":
-        training, test = split(training)
-    vectors = data.load_embedder(arguments.model).encode(texts, normalize_embeddings=True, show_progress_bar=False)
+    training, test = part_of(walks, arguments.part)
+    vectors = embed(texts, arguments.model)
     result = {
         "seed": arguments.seed,
         "part": arguments.part,

@@ -299,22 +299,39 @@ def compare(
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parser_of(description: str | None, name: str) -> argparse.ArgumentParser:
+    """Returns a parser of the arguments that all benchmarks of walks have; ``name`` is that of the raw file."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", help="folder of the data (default: found in PAM_DATA_DIR)")
     parser.add_argument("--model", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
     parser.add_argument("--part", choices=("reported", "tuning"), default="reported")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the hidden articles, the queries and the fits")
+    parser.add_argument("--seed", type=int, default=0, help="seed of what is hidden, the queries and the fits")
+    parser.add_argument("--name", default=name)
+    return parser
+
+
+def part_of(walks: list[Walk], part: str) -> tuple[list[Walk], list[Walk]]:
+    """Returns experience and test; for the part "tuning" the experience is split once more."""
+    training, test = split(walks)
+    return split(training) if part == "tuning" else (training, test)
+
+
+def embed(texts: list[str], model: str | None) -> npt.NDArray[np.float32]:
+    """Returns the vectors (n, d) of texts or titles."""
+    plain = [text.replace("_", " ") for text in texts]
+    vectors: npt.NDArray[np.float32] = data.load_embedder(model).encode(
+        plain, normalize_embeddings=True, show_progress_bar=False
+    )
+    return vectors
+
+
+def main() -> None:
+    parser = parser_of(__doc__, "real/wikispeedia")
     parser.add_argument("--baselines", action="store_true", help="measure only the baselines")
-    parser.add_argument("--name", default="real/wikispeedia")
     arguments = parser.parse_args()
     titles, walks = read(find_folder(arguments.folder))
-    training, test = split(walks)
-    if arguments.part == "tuning":
-        training, test = split(training)
-    vectors = data.load_embedder(arguments.model).encode(
-        [title.replace("_", " ") for title in titles], normalize_embeddings=True, show_progress_bar=False
-    )
+    training, test = part_of(walks, arguments.part)
+    vectors = embed(titles, arguments.model)
     found = compare(titles, vectors, training, test, arguments.seed, library=not arguments.baselines)
     result = {
         "seed": arguments.seed,
