@@ -14,6 +14,7 @@ from itertools import islice
 TOKENIZER = "unicode61 remove_diacritics 2"  # of store/words.py, without the stems
 BLOCK = 256  # characters per query
 WORD = re.compile(r"[^ ]+")
+CAPITALS = "".join(chr(code) for code in range(0x590) if chr(code).isupper())  # Latin, Greek, Cyrillic, Armenian
 
 
 class _Folding(dict[int, str]):

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import dropwhile, islice
 
 from pam_retriever.errors import InvalidInput
-from pam_retriever.mentions.folding import fold, words
+from pam_retriever.mentions.folding import CAPITALS, fold, words
 from pam_retriever.mentions.stop_words import STOP_WORDS as QUESTION_WORDS
 
 DEFAULT_KEYS = ("title", "name", "aliases")
@@ -32,11 +32,10 @@ _HEADING = re.compile(
 
 Names = Callable[[Mapping[str, object], "str | None"], Iterable[str]]
 MOST_PHRASES = 256  # per text: the first ones
-_UPPER = "".join(chr(code) for code in range(0x590) if chr(code).isupper())  # Latin, Greek, Cyrillic, Armenian
 # a space, a hyphen, a line break or the point of an initial may separate two words of a name
 _RUN = re.compile(
-    rf"[{_UPPER}](?<![^\W_][{_UPPER}])[\w'\u2019]{{0,63}}"
-    rf"(?:(?:[ \n-]|(?<=\b[{_UPPER}])\. )[{_UPPER}][\w'\u2019]{{0,63}})+"
+    rf"[{CAPITALS}](?<![^\W_][{CAPITALS}])[\w'\u2019]{{0,63}}"
+    rf"(?:(?:[ \n-]|(?<=\b[{CAPITALS}])\. )[{CAPITALS}][\w'\u2019]{{0,63}})+"
 )
 
 
@@ -62,10 +61,13 @@ class NameRules:
         names: metadata keys whose strings, or lists of strings, are names; or a callable that returns names from
             metadata and text.
         headings: whether the first heading of a text (``# like this``, or underlined) is a name, too.
+        subjects: whether the subject that the first sentence of a text defines is its name, if it has no other
+            (``subjects.py``).
     """
 
     names: tuple[str, ...] | Names = DEFAULT_KEYS
     headings: bool = False
+    subjects: bool = False
 
     def __post_init__(self) -> None:
         keys = self.names
@@ -82,7 +84,7 @@ class NameRules:
     @property
     def needs_text(self) -> bool:
         """Whether a name may be in the text."""
-        return self.headings or callable(self.names)
+        return self.headings or self.subjects or callable(self.names)
 
     def of(self, metadata: Mapping[str, object], text: str | None) -> list[Name]:
         """Returns the names of a memory without duplicates, full names before shortened ones.
@@ -91,14 +93,16 @@ class NameRules:
             InvalidInput: a callable returned a value that is no string.
         """
         given = list(islice(self._strings(metadata, text), MOST_NAMES))
-        full = dict.fromkeys(phrase for one in given if (phrase := phrase_of(one)))
-        bare = [shorter for one in given if (shorter := shortened(one)) != one]
-        short = dict.fromkeys(phrase for one in bare if (phrase := phrase_of(one)))
+        full = phrases_of(given)
+        short = phrases_of(shorter for one in given if (shorter := shortened(one)) != one)
+        if not full and self.subjects and text:
+            full, short = _of_subject(text)
         return [Name(phrase) for phrase in full] + [Name(phrase, True) for phrase in short if phrase not in full]
 
     def any_of(self, metadata: Mapping[str, object], text: str | None) -> bool:
         """Returns whether a memory has a name."""
-        return any(phrase_of(one) for one in islice(self._strings(metadata, text), MOST_NAMES))
+        named = any(phrase_of(one) for one in islice(self._strings(metadata, text), MOST_NAMES))
+        return named or (self.subjects and text is not None and bool(_of_subject(text)[0]))
 
     def _strings(self, metadata: Mapping[str, object], text: str | None) -> Iterator[str]:
         if callable(self.names):
@@ -120,6 +124,8 @@ class Naming:
     Attributes:
         keys: the metadata keys whose strings, or lists of strings, are names.
         headings: whether the first heading of a text (``# like this``, or underlined) is a name, too.
+        subjects: whether a memory without other names is named by the subject that its first sentence defines ("Ada
+            Lovelace (1815-1852) was an English mathematician"), once a tenth of the latest texts begin so.
         patterns: regular expressions of links to ids or paths, for example ``r"[A-Z]+-\d+"`` for tickets; the first
             group if there is one, else the whole match. They need the extra ``mentions``, and have RE2's syntax.
     """
@@ -127,6 +133,7 @@ class Naming:
     keys: tuple[str, ...] = DEFAULT_KEYS
     headings: bool = False
     patterns: tuple[str, ...] = ()
+    subjects: bool = True
 
     @classmethod
     def of(cls, names: Sequence[str] | Naming) -> Naming:
@@ -135,26 +142,28 @@ class Naming:
         Raises:
             InvalidInput: ``names`` is invalid.
         """
-        given = names if isinstance(names, Naming) else cls(names)  # type: ignore[arg-type]
+        given = names if isinstance(names, Naming) else cls(names, subjects=bool(names))  # type: ignore[arg-type]
         keys = NameRules(given.keys).names
         if callable(keys):
             raise InvalidInput(
                 f"Got names={names!r}.", "metadata keys, or a Naming", "Pass names=('title', 'aliases')."
             )
-        return cls(keys, bool(given.headings), tuple(given.patterns))
+        return cls(keys, bool(given.headings), tuple(given.patterns), bool(given.subjects))
 
     @classmethod
     def read(cls, stored: object) -> Naming:
         """Reads a result of ``to_json``; the default for None."""
         if isinstance(stored, dict):
-            return cls(tuple(stored["keys"]), stored["headings"], tuple(stored["patterns"]))
-        return cls(tuple(map(str, stored))) if isinstance(stored, list) else cls()
+            return cls(
+                tuple(stored["keys"]), stored["headings"], tuple(stored["patterns"]), stored.get("subjects", True)
+            )
+        return cls(tuple(map(str, stored)), subjects=bool(stored)) if isinstance(stored, list) else cls()
 
     def to_json(self) -> object:
-        """Returns the list of keys, or a dict if ``headings`` or ``patterns`` are set."""
-        if not self.headings and not self.patterns:
+        """Returns the list of keys if ``of`` returns the same for it, else a dict."""
+        if self == Naming.of(self.keys):
             return list(self.keys)
-        return {"keys": list(self.keys), "headings": self.headings, "patterns": list(self.patterns)}
+        return {**asdict(self), "keys": list(self.keys), "patterns": list(self.patterns)}
 
 
 def phrase_of(name: str) -> str | None:
@@ -166,6 +175,19 @@ def phrase_of(name: str) -> str | None:
     if not len(phrase) >= FEWEST_CHARACTERS or len(found) > MOST_WORDS or STOP_WORDS.issuperset(found):
         return None
     return phrase
+
+
+def phrases_of(names: Iterable[str | None]) -> dict[str, None]:
+    """Returns the phrases of those of the ``names`` that are some, without duplicates, in order."""
+    return dict.fromkeys(phrase for name in names if name and (phrase := phrase_of(name)))
+
+
+def _of_subject(text: str) -> tuple[dict[str, None], dict[str, None]]:
+    """Returns the phrases of the subject that a text defines, and of its short form."""
+    from pam_retriever.mentions.subjects import short_subject, subject_of  # a long pattern, which few indexes need
+
+    subject = subject_of(text)
+    return ({}, {}) if subject is None else (phrases_of([subject]), phrases_of([short_subject(subject)]))
 
 
 def shortened(name: str) -> str:

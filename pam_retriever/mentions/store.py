@@ -134,6 +134,11 @@ class SQLiteMentions:
             yield [str(metadata) for _, metadata in found]
             last = found[-1][0]
 
+    def latest_texts(self, count: int) -> list[str]:
+        """Returns the texts of the latest ``count`` memories that have one."""
+        found = self._sql.fetch("SELECT text FROM memories WHERE text IS NOT NULL ORDER BY row DESC LIMIT ?", [count])
+        return [str(text) for (text,) in found]
+
     def rows(self) -> Int64:
         """Returns all rows, sorted."""
         return np.sort(_numbers(self._sql.fetch("SELECT group_concat(row) FROM memories")[0][0]))

@@ -179,8 +179,8 @@ def mentions_of(view: View, found: Candidates, text: str | None) -> list[tuple[M
         if source < 0:
             mentions[hit].append(Mention(None, name, WAYS[way], start, None))
         else:
-            id, _, metadata = contents[source]
-            called = _called(index_mentions, id, metadata)
+            id, of_source, metadata = contents[source]
+            called = _called(index_mentions, id, of_source, metadata)
             if holder == source and called.casefold() == name.casefold():
                 called = id  # passages of a document have one title: which of them is it?
             mentions[hit].append(Mention(called, name, WAYS[way], start, id))
@@ -194,8 +194,11 @@ def _positions(index_mentions: IndexMentions, rows: Int64) -> dict[tuple[int, in
     return dict(zip(keys, zip(stored.starts.tolist(), stored.lengths.tolist(), strict=True), strict=True))
 
 
-def _called(index_mentions: IndexMentions, id: str, metadata: str) -> str:
+def _called(index_mentions: IndexMentions, id: str, text: str | None, metadata: str) -> str:
     """Returns the first name of a memory, or its id."""
-    known = from_json(metadata, f"The metadata of {id!r}")
-    given = (known.get(key) for key in index_mentions.naming.keys)
-    return next((name for name in given if isinstance(name, str)), id)
+    from pam_retriever.mentions.subjects import subject_of  # a long pattern, for explanations only
+
+    known, naming = from_json(metadata, f"The metadata of {id!r}"), index_mentions.naming
+    given = (known.get(key) for key in naming.keys)
+    subject = subject_of(text) if text and naming.subjects else None
+    return next((name for name in given if isinstance(name, str)), subject or id)

@@ -1,7 +1,8 @@
 """The names and mentions of one index, updated with its memories.
 
-Nothing is searched or stored until a memory has a name, so that texts without names cost nothing. From the first name
-on, ``MentionGraph`` holds all texts. The search of memories that are added in bulk is done before the next query, or on
+Nothing is searched or stored until a memory has a name, so that texts without names cost nothing. Subjects of texts are
+names only if many texts define one: a turn of a dialogue that does so is an accident. From the first name on,
+``MentionGraph`` holds all texts. The search of memories that are added in bulk is done before the next query, or on
 ``close``: one pass for all of them.
 """
 
@@ -78,22 +79,23 @@ class IndexMentions:
         self._settings.remove(WAITING)
         self.store.clear()
 
-    def follow(self, rows: Int64, metadatas: Sequence[str]) -> None:
+    def follow(self, rows: Int64, metadatas: Sequence[str], texts: Sequence[str | None]) -> None:
         """Adds memories that were just added or changed.
 
         Args:
             rows: (n,) distinct.
             metadatas: n, as JSON.
+            texts: n.
         """
         state = self._settings.get(STATE)
         if state == SEARCHED:
             self._follow(rows)
-        elif self._is_bulk(rows) and self._has_name(metadatas):
+        elif self._is_bulk(rows) and self._have_names(metadatas, texts):
             self._settings.set(STATE, SEARCHED)
             self._wait([[0, int(rows.max())]])
         elif state is None:
             self.build()
-        elif self._has_name(metadatas):
+        elif self._have_names(metadatas, texts):
             self._search_all()
 
     def forget(self, rows: Int64) -> None:
@@ -116,7 +118,7 @@ class IndexMentions:
 
     def build(self) -> None:
         """Searches all memories for names and, if there are any, for mentions."""
-        if any(self._has_name(metadatas) for metadatas in self.store.metadatas()):
+        if any(self._has_name(metadatas) for metadatas in self.store.metadatas()) or self._are_definitions():
             self._search_all()
         else:
             self._settings.set(STATE, UNNAMED)
@@ -164,6 +166,20 @@ class IndexMentions:
         from pam_retriever.mentions.graph import MentionGraph, MentionRules
 
         return MentionGraph(self.store, MentionRules.of(self.naming))
+
+    def _have_names(self, metadatas: Sequence[str], texts: Sequence[str | None]) -> bool:
+        """Whether one of the memories that were just added has a name, or their texts show that subjects are names."""
+        return self._has_name(metadatas) or self._are_definitions(texts)
+
+    def _are_definitions(self, added: Sequence[str | None] | None = None) -> bool:
+        """Whether subjects of texts are names: the latest texts are definitions, and so is an added one, if given."""
+        if not self.naming.subjects:
+            return False
+        from pam_retriever.mentions.subjects import SAMPLE, are_definitions, subject_of
+
+        if added is not None and not any(text and subject_of(text) for text in added[-SAMPLE:]):
+            return False
+        return are_definitions(self.store.latest_texts(SAMPLE))
 
     def _has_name(self, metadatas: Sequence[str]) -> bool:
         """Whether a memory with one of these metadata has a name. Parses only metadata that may have one."""

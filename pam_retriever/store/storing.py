@@ -44,5 +44,5 @@ class NewMemories:
         rows = database.memories.upsert(self, associations)
         if self.times is not None:
             database.times.put(rows, self.times)
-        database.mentions.follow(rows, self.metadatas)
+        database.mentions.follow(rows, self.metadatas, self.texts)
         return rows

@@ -1,0 +1,201 @@
+"""A text that begins with a definition names its memory by the subject, if nothing else does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pam_retriever import Naming, PredictiveAssociativeIndex
+from pam_retriever.mentions.names import Name, NameRules
+from pam_retriever.mentions.subjects import SAMPLE, WITHIN, are_definitions, short_subject, subject_of
+from pam_retriever.store.index_mentions import MANY
+
+DIM = 8
+DEFINED = {
+    "kiss": "Kiss and Tell is a 1945 film. In it Shirley Temple plays Corliss Archer.",
+    "temple": "Shirley Jane Temple (April 23, 1928 - February 10, 2014) was an American diplomat in Ghana.",
+    "ghana": "The Republic of Ghana is a country on the coast.",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "subject"),
+    [
+        ("Ada Lovelace (1815-1852) was an English mathematician.", "Ada Lovelace"),
+        ("Ada Lovelace (born Byron (1815)) was an English mathematician.", "Ada Lovelace"),
+        ("The A41 is a major road in England.", "A41"),
+        ('"The Office" is a television series.', "The Office"),
+        ("Good Day for a Hanging is a 1959 film.", "Good Day for a Hanging"),
+        ("John F. Kennedy was the 35th president.", "John F. Kennedy"),
+        ("Sammy Davis, Jr. was an American singer.", "Sammy Davis, Jr."),
+        ("S.N. Mathur was the director of the bureau.", "S.N. Mathur"),
+        ("3M is an American company.", "3M"),
+        ("Acme Portal, our oldest product, is an internal tool.", "Acme Portal"),
+        ("Der Rhein ist ein Strom in Westeuropa.", "Rhein"),
+        ("Marie Curie, née Skłodowska, est une physicienne.", "Marie Curie"),
+        ("El Quijote es una novela.", "Quijote"),
+        ("La Divina Commedia è un poema.", "Divina Commedia"),
+        ("O Rio Amazonas é um rio.", "Rio Amazonas"),
+        ("De Rijn is een rivier.", "Rijn"),
+        ('"This Is It" is an album.', "This Is It"),
+        # no definition of a name
+        ("It is a film.", None),
+        ("This is the third time.", None),
+        ("Here is a list.", None),
+        ("Das ist ein Test.", None),
+        ("C'est un livre.", None),
+        ("swimming is a good choice.", None),
+        ("The cat was a stray.", None),
+        ("Kids are resilient.", None),
+        ("Thanks, Mel! The event was the best.", None),
+        ("She likes tea. Bob is a plumber.", None),
+        ("Hello there. Bob is a plumber.", None),
+        ("Paris, London and Rome are the largest.", None),
+        ("Ada was in London.", None),
+        ("Melanie: It was a great day.", None),
+        ("", None),
+    ],
+)
+def test_the_subject_of_a_definition(text: str, subject: str | None) -> None:
+    assert subject_of(text) == subject
+
+
+def test_only_the_beginning_of_a_text_is_read() -> None:
+    assert subject_of("Ada is a " + "x" * 10_000_000) == "Ada"
+    assert subject_of("Ada" + " " * WITHIN + "is a mathematician.") is None
+    for part in ("A ", "(", "A (", "Ab, c ", '"A" '):
+        assert subject_of(part * 5_000_000) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("Shirley Temple Black", "Shirley Black"),
+        ('Naftuli "Nathan" Hertz Juran', "Naftuli Juran"),
+        ("Martin Luther King, Jr.", "Martin King"),
+        ("Shirley Temple", None),
+        ("Sammy Davis, Jr.", None),
+        ("Kiss and Tell", None),
+    ],
+)
+def test_the_short_form_of_a_subject(name: str, short: str | None) -> None:
+    assert short_subject(name) == short
+
+
+def test_subjects_are_names_of_memories_that_have_no_other() -> None:
+    rules = NameRules(subjects=True)
+    assert rules.of({}, DEFINED["temple"]) == [Name("shirley jane temple"), Name("shirley temple", short=True)]
+    assert rules.of({"title": "A star"}, DEFINED["temple"]) == [Name("a star")]
+    assert rules.of({"title": "the"}, DEFINED["kiss"]) == [Name("kiss and tell")]  # a stop word is no name
+    assert rules.any_of({}, DEFINED["kiss"]) and not rules.any_of({}, "It is a film.") and not rules.any_of({}, None)
+    assert NameRules().of({}, DEFINED["temple"]) == []
+
+
+def test_a_tenth_of_the_texts_and_two_at_least_must_be_definitions() -> None:
+    defined, other = "Ada is a mathematician.", "I saw Ada."
+    assert are_definitions([defined, defined])
+    assert are_definitions([defined] * 2 + [other] * 18)
+    assert not are_definitions([defined] * 2 + [other] * 19)
+    assert not are_definitions([defined, other])
+    assert not are_definitions([])
+
+
+def _vectors(n: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(n, DIM)).astype(np.float32)
+
+
+def _fill(index: PredictiveAssociativeIndex, n: int = 12) -> None:
+    index.add(_vectors(n), ids=[f"filler {at}" for at in range(n)], texts=[f"Nothing of note {at}." for at in range(n)])
+
+
+def _vector_of(index: PredictiveAssociativeIndex, id: str) -> np.ndarray:
+    return index.get([id])[0].vector
+
+
+def _ask(index: PredictiveAssociativeIndex) -> list[str]:
+    """Asks what only a mention can answer: the vector is that of the film."""
+    return index.recall(_vector_of(index, "kiss"), 2, text="who was in the film of 1945?").ids
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_a_question_follows_the_names_that_texts_define(anywhere, one_by_one) -> None:
+    index = anywhere(DIM)
+    _fill(index)
+    vectors = -_vectors(3)
+    if one_by_one:
+        for at, (id, text) in enumerate(DEFINED.items()):
+            index.append("session", vectors[at], id=id, text=text)
+    else:
+        index.add(vectors, ids=list(DEFINED), texts=list(DEFINED.values()))
+    assert _ask(index) == ["kiss", "temple"]
+    hit = index.recall(_vector_of(index, "kiss"), 2, text="who was in the film?", explain=True)[1]
+    assert repr(hit.mentions[0]) == '"Kiss and Tell" names "Shirley Temple"'
+
+
+def test_a_changed_or_deleted_text_takes_its_name_along(anywhere) -> None:
+    index = anywhere(DIM)
+    _fill(index)
+    index.add(-_vectors(3), ids=list(DEFINED), texts=list(DEFINED.values()))
+    assert _ask(index)[1] == "temple"
+    index.update("temple", text="She was a diplomat.")
+    assert _ask(index)[1] != "temple"
+    index.update("temple", text=DEFINED["temple"])
+    assert _ask(index)[1] == "temple"
+    index.delete(["temple"])
+    names = index._store.database.mentions.store.names()
+    assert sorted(names) == ["kiss and tell", "republic of ghana"]
+
+
+@pytest.mark.parametrize("names", [(), Naming(subjects=False)])
+def test_subjects_are_off_where_asked_also_after_opening_again(tmp_path, names) -> None:
+    with PredictiveAssociativeIndex.open(tmp_path / "index", DIM, names=names) as index:
+        index.add(-_vectors(3), ids=list(DEFINED), texts=list(DEFINED.values()))
+        assert not index._store.database.mentions.known
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        index.add(_vectors(1), ids=["new"], texts=["Ada Lovelace is a mathematician."])
+        assert not index._store.database.mentions.known
+    with PredictiveAssociativeIndex.open(tmp_path / "index", names=Naming()) as index:
+        assert _ask(index)[1] == "temple"
+
+
+def test_a_dialogue_has_no_names_because_two_turns_define_something() -> None:
+    index = PredictiveAssociativeIndex(DIM)
+    turns = [f"Thanks, Mel! We saw them {at} times." for at in range(60)]
+    for at in (5, 40):
+        turns[at] = "Swimming is a good choice, Evan."
+    for at, turn in enumerate(turns):
+        index.append("chat", _vectors(60)[at], id=f"turn {at}", text=turn)
+    assert not index._store.database.mentions.known
+    _fill(index, MANY)
+    assert not index._store.database.mentions.known
+
+
+def test_definitions_are_looked_for_among_the_latest_texts() -> None:
+    index = PredictiveAssociativeIndex(DIM)
+    _fill(index, MANY)
+    texts = [f"Place {at} is a town. It lies near Place {at + 1}." for at in range(SAMPLE)]
+    index.add(_vectors(SAMPLE), ids=[f"place {at}" for at in range(SAMPLE)], texts=texts)
+    assert index._store.database.mentions.known
+
+
+def test_tenants_have_subjects_of_their_own(tmp_path) -> None:
+    with PredictiveAssociativeIndex.open(tmp_path / "index", DIM) as index:
+        ann, bob = index.tenant("ann"), index.tenant("bob")
+        _fill(ann)
+        _fill(bob)
+        ann.add(-_vectors(3), ids=list(DEFINED), texts=list(DEFINED.values()))
+        assert _ask(ann)[1] == "temple"
+        assert not bob._store.database.mentions.known
+
+
+def test_repair_finds_subjects_again(tmp_path) -> None:
+    from pam_retriever.store.repair import repair
+
+    folder = tmp_path / "index"
+    with PredictiveAssociativeIndex.open(folder, DIM) as index:
+        _fill(index)
+        index.add(-_vectors(3), ids=list(DEFINED), texts=list(DEFINED.values()))
+        expected = _ask(index)
+    repair(folder)
+    with PredictiveAssociativeIndex.open(folder) as index:
+        assert _ask(index) == expected == ["kiss", "temple"]
