@@ -89,7 +89,9 @@ def index(pool: Pool, titles: str) -> SQLiteMentions:
     return store
 
 
-def library(pool: Pool, titles: str, with_feedback: bool = False, fitted: bool = False) -> Scores:
+def library(
+    pool: Pool, titles: str, with_feedback: bool = False, fitted: bool = False, names: Sequence[str] | None = None
+) -> Scores:
     """Returns the scores of ``recall(vector, text=)`` with default settings; -inf for passages outside its first ten.
 
     Args:
@@ -97,8 +99,9 @@ def library(pool: Pool, titles: str, with_feedback: bool = False, fitted: bool =
         titles: the metadata key of the titles; "" for none.
         with_feedback: whether the index has the first half of the questions as feedback.
         fitted: whether ``fit`` weighed the sources by that feedback.
+        names: of the index; None for the default.
     """
-    index = PredictiveAssociativeIndex(pool.vectors.shape[1])
+    index = PredictiveAssociativeIndex(pool.vectors.shape[1], names=names)
     metadatas: list[dict[str, Any]] = [{titles: title} for title in pool.titles] if titles else [{}] * len(pool.titles)
     index.add(pool.vectors, [str(at) for at in range(len(pool.texts))], pool.texts, metadatas)
     if with_feedback:
@@ -116,7 +119,8 @@ def library(pool: Pool, titles: str, with_feedback: bool = False, fitted: bool =
         hits = index.recall(pool.question_vectors[at], max(CUTS), text=question)
         seconds.append(time.perf_counter() - started)
         scores[at, [int(id) for id in hits.ids]] = -np.arange(len(hits), dtype=float)
-    row = f"recall, {titles or 'no titles'}{', feedback' * with_feedback}{', fitted' * fitted}"
+    options = {", feedback": with_feedback, ", fitted": fitted, ", no names": names == ()}
+    row = f"recall, {titles or 'no titles'}{''.join(option for option, on in options.items() if on)}"
     pool.seconds[row] = float(np.median(seconds))
     return scores
 
@@ -216,6 +220,7 @@ def rows_of(pools: dict[str, Pool]) -> dict[str, dict[str, Scores]]:
             name: library(pool, "title", True, True) for name, pool in pools.items()
         },
         "library, titles taken away": {name: library(pool, "") for name, pool in pools.items()},
+        "library, titles taken away, names=()": {name: library(pool, "", names=()) for name, pool in pools.items()},
         "+ mentions, titles are headings": with_mentions("heading"),
         "+ mentions, titles taken away": with_mentions("none"),
     }
