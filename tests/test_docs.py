@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import gc
+import inspect
 import json
 import re
 import runpy
@@ -16,9 +17,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import langchain_pam
+import langgraph_pam
+import llama_index_pam
 import pam_retriever
 import pam_retriever.index
 from benchmarks.versions import RAW, linked
+from pam_retriever import plots
 from pam_retriever.apps.cli import main
 
 ROOT = Path(__file__).parent.parent
@@ -172,16 +177,27 @@ def run(script: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gc.collect()  # closes the indexes that the program left open
 
 
+def public_names() -> dict[str, list[str]]:
+    """Returns the public names of each package that a user imports."""
+    packages = (pam_retriever, langchain_pam, llama_index_pam, langgraph_pam)
+    names = {package.__name__: [name for name in package.__all__ if name != "__version__"] for package in packages}
+    drawn = inspect.getmembers(plots, inspect.isfunction)
+    names["pam_retriever.plots"] = [
+        name for name, made in drawn if made.__module__ == plots.__name__ and name[0] != "_"
+    ]
+    return names
+
+
 def test_every_public_name_is_in_the_reference():
     page = (ROOT / "docs" / "reference" / "index.md").read_text()
-    listed = re.findall(r"^::: pam_retriever\.(\w+)$", page, re.MULTILINE)
-    assert sorted(listed) == sorted(set(pam_retriever.__all__) - {"__version__"})
+    listed = re.findall(r"^::: (\w+(?:\.plots)?)\.(\w+)$", page, re.MULTILINE)
+    assert sorted(listed) == sorted((place, name) for place, names in public_names().items() for name in names)
 
 
 def test_every_public_name_and_every_call_of_the_index_is_in_code_that_runs():
     code = "\n".join(block for page in PAGES for block in BLOCK.findall(page.read_text()))
     calls = [f".{name}" for name in dir(pam_retriever.PredictiveAssociativeIndex) if not name.startswith("_")]
-    known = [name for name in pam_retriever.__all__ if name != "__version__"]
+    known = [name for names in public_names().values() for name in names]
     missing = [name for name in [*known, *calls] if not re.search(rf"{re.escape(name)}\b", code)]
     assert missing == []
 
