@@ -15,6 +15,8 @@ DEFINED = {
     "kiss": "Kiss and Tell is a 1945 film. In it Shirley Temple plays Corliss Archer.",
     "temple": "Shirley Jane Temple (April 23, 1928 - February 10, 2014) was an American diplomat in Ghana.",
     "ghana": "The Republic of Ghana is a country on the coast.",
+    "lyon": "Lyon is a city between two rivers.",
+    "rhine": "The Rhine is a river.",
 }
 
 
@@ -91,17 +93,26 @@ def test_subjects_are_names_of_memories_that_have_no_other() -> None:
     assert NameRules().of({}, DEFINED["temple"]) == []
 
 
-def test_a_tenth_of_the_texts_and_two_at_least_must_be_definitions() -> None:
+def test_a_quarter_of_the_texts_and_two_at_least_must_be_definitions() -> None:
     defined, other = "Ada is a mathematician.", "I saw Ada."
     assert are_definitions([defined, defined])
-    assert are_definitions([defined] * 2 + [other] * 18)
-    assert not are_definitions([defined] * 2 + [other] * 19)
+    assert are_definitions([defined] * 2 + [other] * 6)
+    assert not are_definitions([defined] * 2 + [other] * 7)
     assert not are_definitions([defined, other])
     assert not are_definitions([])
 
 
 def _vectors(n: int) -> np.ndarray:
-    return np.random.default_rng(0).normal(size=(n, DIM)).astype(np.float32)
+    """Returns vectors that are orthogonal to that of the film."""
+    vectors = np.random.default_rng(0).normal(size=(n, DIM)).astype(np.float32)
+    vectors[:, 0] = 0
+    return vectors
+
+
+def _of_defined() -> np.ndarray:
+    vectors = _vectors(len(DEFINED))
+    vectors[0] = np.eye(DIM)[0]
+    return vectors
 
 
 def _fill(index: PredictiveAssociativeIndex, n: int = 12) -> None:
@@ -121,7 +132,7 @@ def _ask(index: PredictiveAssociativeIndex) -> list[str]:
 def test_a_question_follows_the_names_that_texts_define(anywhere, one_by_one) -> None:
     index = anywhere(DIM)
     _fill(index)
-    vectors = -_vectors(3)
+    vectors = _of_defined()
     if one_by_one:
         for at, (id, text) in enumerate(DEFINED.items()):
             index.append("session", vectors[at], id=id, text=text)
@@ -135,7 +146,7 @@ def test_a_question_follows_the_names_that_texts_define(anywhere, one_by_one) ->
 def test_a_changed_or_deleted_text_takes_its_name_along(anywhere) -> None:
     index = anywhere(DIM)
     _fill(index)
-    index.add(-_vectors(3), ids=list(DEFINED), texts=list(DEFINED.values()))
+    index.add(_of_defined(), ids=list(DEFINED), texts=list(DEFINED.values()))
     assert _ask(index)[1] == "temple"
     index.update("temple", text="She was a diplomat.")
     assert _ask(index)[1] != "temple"
@@ -143,13 +154,13 @@ def test_a_changed_or_deleted_text_takes_its_name_along(anywhere) -> None:
     assert _ask(index)[1] == "temple"
     index.delete(["temple"])
     names = index._store.database.mentions.store.names()
-    assert sorted(names) == ["kiss and tell", "republic of ghana"]
+    assert sorted(names) == ["kiss and tell", "lyon", "republic of ghana", "rhine"]
 
 
 @pytest.mark.parametrize("names", [(), Naming(subjects=False)])
 def test_subjects_are_off_where_asked_also_after_opening_again(tmp_path, names) -> None:
     with PredictiveAssociativeIndex.open(tmp_path / "index", DIM, names=names) as index:
-        index.add(-_vectors(3), ids=list(DEFINED), texts=list(DEFINED.values()))
+        index.add(_of_defined(), ids=list(DEFINED), texts=list(DEFINED.values()))
         assert not index._store.database.mentions.known
     with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
         index.add(_vectors(1), ids=["new"], texts=["Ada Lovelace is a mathematician."])
@@ -183,7 +194,7 @@ def test_tenants_have_subjects_of_their_own(tmp_path) -> None:
         ann, bob = index.tenant("ann"), index.tenant("bob")
         _fill(ann)
         _fill(bob)
-        ann.add(-_vectors(3), ids=list(DEFINED), texts=list(DEFINED.values()))
+        ann.add(_of_defined(), ids=list(DEFINED), texts=list(DEFINED.values()))
         assert _ask(ann)[1] == "temple"
         assert not bob._store.database.mentions.known
 
@@ -194,7 +205,7 @@ def test_repair_finds_subjects_again(tmp_path) -> None:
     folder = tmp_path / "index"
     with PredictiveAssociativeIndex.open(folder, DIM) as index:
         _fill(index)
-        index.add(-_vectors(3), ids=list(DEFINED), texts=list(DEFINED.values()))
+        index.add(_of_defined(), ids=list(DEFINED), texts=list(DEFINED.values()))
         expected = _ask(index)
     repair(folder)
     with PredictiveAssociativeIndex.open(folder) as index:

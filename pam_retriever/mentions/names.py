@@ -125,7 +125,7 @@ class Naming:
         keys: the metadata keys whose strings, or lists of strings, are names.
         headings: whether the first heading of a text (``# like this``, or underlined) is a name, too.
         subjects: whether a memory without other names is named by the subject that its first sentence defines ("Ada
-            Lovelace (1815-1852) was an English mathematician"), once a tenth of the latest texts begin so.
+            Lovelace (1815-1852) was an English mathematician"), once a quarter of the latest texts begin so.
         patterns: regular expressions of links to ids or paths, for example ``r"[A-Z]+-\d+"`` for tickets; the first
             group if there is one, else the whole match. They need the extra ``mentions``, and have RE2's syntax.
     """

@@ -14,7 +14,7 @@ from pam_retriever.mentions.folding import CAPITALS
 
 WITHIN = 400  # characters: the part of a text that is searched
 MOST_WORDS = 10  # per subject
-SAMPLE, SHARE = 200, 0.1  # see ``are_definitions``
+SAMPLE, SHARE = 200, 0.25  # see ``are_definitions``
 
 _WORD = rf"[\"\u201c\u00ab'\u2018]?[{CAPITALS}\d][^\s()!?;]{{0,63}}"
 _SMALL = (
@@ -72,9 +72,9 @@ def short_subject(name: str) -> str | None:
 
 
 def are_definitions(texts: Iterable[str]) -> bool:
-    """Returns whether at least two of some texts, and a tenth of them, begin with a definition.
+    """Returns whether at least two of some texts, and a quarter of them, begin with a definition.
 
-    Encyclopaedias and manuals begin so in half of their passages; turns of a dialogue do so in one of 500.
+    Half of the passages of an encyclopaedia do, and one of 500 turns of a dialogue.
     """
     defined = [subject_of(text) is not None for text in texts]
     return sum(defined) >= max(2, SHARE * len(defined))
