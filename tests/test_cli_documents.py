@@ -68,6 +68,21 @@ def test_a_folder_is_asked_and_follows_its_files(tmp_path, capsys):
     assert "notes/rules.rst#rules" not in texts(index)
 
 
+def test_files_without_text_are_not_new_each_time(tmp_path, capsys):
+    notes, index = (
+        write(tmp_path / "notes", {"garden.txt": "It opens at nine.", "a.txt": " ", "b.md": ""}),
+        tmp_path / "index",
+    )
+    assert main(["fit", str(notes), str(index)]) == 0
+    assert "1 file: 1 new" in capsys.readouterr().out
+    assert main(["fit", str(notes), str(index)]) == 0
+    assert "1 file: 0 new, 0 changed, 1 as they were" in capsys.readouterr().out
+    write(notes, {"garden.txt": ""})
+    assert main(["fit", str(notes), str(index)]) == 0
+    assert "0 new, 1 changed" in capsys.readouterr().out
+    assert not texts(index)
+
+
 def test_another_folder_of_the_same_name_replaces_nothing(tmp_path, capsys):
     first, second = write(tmp_path / "a" / "notes", NOTES), write(tmp_path / "b" / "notes", {"canteen.md": "# Other"})
     index = tmp_path / "index"

@@ -233,6 +233,15 @@ def test_names_are_found_whatever_case_marks_and_punctuation() -> None:
         ("see notes/b.md.", {"path": "notes/b.md"}),
         ('<a href="b.md">', {"path": "notes/b.md"}),
         ("see https://Example.org/b/, or not", {"url": "http://example.org/b"}),
+        ("see [it](<the b (2).md>)", {"path": "notes/the b (2).md"}),
+        ('see [it](<the b.md> "title")', {"path": "notes/the b.md"}),
+        ("see [it](the%20b%20(2).md)", {"path": "notes/the b (2).md"}),
+        ("see [it][1]\n\n[1]: <the b.md>", {"path": "notes/the b.md"}),
+        ("see (https://example.org/b_(c))", {"url": "https://example.org/b_(c)"}),
+        ("see [it](https://example.org/b_(c)d)", {"url": "https://example.org/b_(c)d"}),
+        ("see [it](caf\u00e9.md)", {"path": "notes/cafe\u0301.md"}),  # some systems decompose the names of files
+        ("see [it](cafe%CC%81.md)", {"path": "notes/caf\u00e9.md"}),
+        ("see [[Caf\u00e9]]", {"path": "notes/cafe\u0301.md"}),
         ("see [it](target-1)", {}),
         ("fixes AB-12", {"ticket": "AB-12"}),
     ],
@@ -267,7 +276,10 @@ def test_a_pattern_that_backtracks_elsewhere_is_harmless() -> None:
     assert rules.links_of("a" * 2_000_000 + "A" * 2_000_000, {}) == []
 
 
-@pytest.mark.parametrize("part", ["[", "](", "[[", "a/", "https://", "href='", "(", "A ", "Aa-", "# ", "<", "\n["])
+@pytest.mark.parametrize(
+    "part",
+    ["[", "](", "[[", "a/", "https://", "href='", "(", "A ", "Aa-", "# ", "<", "\n[", "](<", "](a(", "https://a("],
+)
 def test_hostile_texts_are_read_in_linear_time(part: str) -> None:
     text = part * 300_000
     LinkRules().links_of(text, {})

@@ -82,7 +82,7 @@ def store_folder(index: PredictiveAssociativeIndex, folder: Path, name: str | No
     for files in _batches(read_folder(folder, known)):
         _store(index, name, files, {id for file in files for id in stored.get(file.source, ("", []))[1]})
         for file in files:
-            counts.new += file.source not in stored
+            counts.new += file.source not in stored and bool(file.passages)  # a file without text is never stored
             counts.changed += file.source in stored
             counts.passages += len(file.passages)
     counts.same = len(known) - len(gone) - counts.changed

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -29,13 +30,24 @@ RE2_MEMORY = 8 << 20  # bytes per pattern
 _HALF = 1 << 61
 FIRST_PHRASE = -_HALF  # lower numbers belong to keys of links
 
-# every class is bounded and excludes its terminator, so no pattern reads a text twice
+
+def _closed(characters: str) -> str:
+    """Returns a pattern of targets in which each parenthesis is closed, as in ``Mercury_(planet)``.
+
+    Args:
+        characters: the class of all other characters of a target.
+    """
+    return rf"{characters}{{1,1000}}(?:\({characters}{{0,200}}\){characters}{{0,200}}){{0,5}}"
+
+
+# every class is bounded and excludes its terminator, so no pattern reads a character more than a few times
 _WIKI = re.compile(r"\[\[([^\[\]|\n]{1,1000})(?:\|[^\[\]\n]{0,1000})?\]\]")
+_BRACKETED = r"<([^<>\n]{1,1000})>"  # this form of a target may have spaces
 _OTHERS = (  # each with a string that a text must contain to match
-    ("](", re.compile(r"\]\([ \t]{0,8}<?([^\s()<>]{1,1000})")),  # [text](target)
-    ("]:", re.compile(r"^ {0,3}\[[^\[\]\n]{1,200}\]:[ \t]{1,8}<?([^\s<>]{1,1000})", re.M)),  # [label]: target
+    ("](", re.compile(r"\]\([ \t]{0,8}(?:" + _BRACKETED + "|(" + _closed(r"[^\s()<>]") + "))")),  # [text](target)
+    ("]:", re.compile(r"^ {0,3}\[[^\[\]\n]{1,200}\]:[ \t]{1,8}(?:" + _BRACKETED + r"|([^\s<>]{1,1000}))", re.M)),
     ("=", re.compile(r"\b(?:href|src)[ \t]{0,8}=[ \t]{0,8}[\"']([^\"'\n]{1,1000})[\"']", re.I)),
-    ("://", re.compile(r"\b(https?://[^\s<>\"'`()\[\]{}|]{1,1000})", re.I)),
+    ("://", re.compile(r"\b(https?://" + _closed(r"[^\s<>\"'`()\[\]{}|]") + ")", re.I)),
     ("/", re.compile(r"(?<![\w./-])((?:\.{1,2}/)?[\w.-]{1,100}(?:/[\w.-]{1,100}){1,20})(?![\w/])")),  # a path
 )
 _SIGNS = ("[", "]", "/", "=")  # every link has one of them; a search for a single character costs least
@@ -115,8 +127,11 @@ class LinkRules:
 
 
 def number_of(key: str) -> int:
-    """Returns the number of a link's key: below ``-2**61``, the same on every machine."""
-    return -_HALF - 1 - _digest("link", key)
+    """Returns the number of a link's key: below ``-2**61``, the same on every machine.
+
+    Some file systems decompose the letters of names, and texts have them composed; both have the same number.
+    """
+    return -_HALF - 1 - _digest("link", key if key.isascii() else unicodedata.normalize("NFC", key))
 
 
 def phrase_number(phrase: str) -> int:
@@ -169,7 +184,8 @@ def _targets(text: str, base: str) -> Iterator[tuple[list[str], int, int]]:
         yield [*_wiki_keys(match[1]), *spellings(match[1], base)], *match.span(1)
     for sign, pattern in _OTHERS:
         for match in pattern.finditer(text) if sign in text else ():
-            yield [match[1], *spellings(match[1], base)], *match.span(1)
+            group = match.lastindex or 0
+            yield [match[group], *spellings(match[group], base)], *match.span(group)
 
 
 def _wiki_keys(target: str) -> list[str]:
