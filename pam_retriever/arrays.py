@@ -51,11 +51,19 @@ def firsts(ordered: Int64) -> Bools:
     return first
 
 
+def column_as_list(values: Any) -> Any:
+    """Returns a column of objects or strings, of pandas or NumPy, as a list; other values unchanged."""
+    kind = getattr(getattr(values, "dtype", None), "kind", None)
+    return list(values) if getattr(values, "ndim", 0) == 1 and kind in ("O", "U", "T") else values
+
+
 def for_numpy(values: Any) -> Any:
     """Returns values in a form that NumPy reads as it should; others unchanged.
 
-    A tensor of torch has no gradient then, and is float32 on the CPU. What an array masks is NaN.
+    A tensor of torch has no gradient then, and is float32 on the CPU. What an array masks is NaN. A column of lists is
+    a list.
     """
+    values = column_as_list(values)
     if "numpy.ma" in sys.modules:  # else there is no masked array, and loading the module would take 10 ms
         if isinstance(values, np.ma.MaskedArray):
             return np.ma.filled(values.astype(np.float32), np.nan)

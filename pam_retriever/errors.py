@@ -128,8 +128,8 @@ def numbers_advice(given: object, otherwise: str) -> str:
         return "Pass its .id."
     if hasattr(given, "__next__"):
         return "Pass it as list(...)."
-    if hasattr(given, "tolist") and str(getattr(given, "dtype", "")) == "object":
-        return "Pass it as .tolist(), with rows of the same length."
+    if hasattr(first, "__len__") and not isinstance(first, str):
+        return "Pass rows of the same length."
     if isinstance(first, str):
         return "Pass texts by name: text='...' for one, texts=[...] in add; ids as ids=[...]."
     return otherwise

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from pam_retriever.arrays import for_numpy, is_finite
+from pam_retriever.arrays import column_as_list, for_numpy, is_finite
 from pam_retriever.errors import InvalidInput, counted, id_advice, numbers_advice
 from pam_retriever.limits import (
     MAX_ID_BYTES,
@@ -185,7 +185,7 @@ def read_numbers(values: Any, got: str, expected: str, fix: str) -> Float32:
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinity, which the caller refuses
             return np.asarray(for_numpy(values), np.float32)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(f"{got} ({error}).", expected, numbers_advice(values, fix)) from error
+        raise InvalidInput(f"{got} ({error}).", expected, numbers_advice(column_as_list(values), fix)) from error
 
 
 def check_vector(vector: Any, dim: int, where: str) -> Float32:

@@ -85,23 +85,6 @@ class Row:
     id = "a"
 
 
-class Column:
-    """A stand-in for a column of pandas that holds a list in each row."""
-
-    dtype = np.dtype(object)
-
-    def __init__(self, rows: list[list[int]]) -> None:
-        self.rows = rows
-
-    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
-        values = np.empty(len(self.rows), object)
-        values[:] = self.rows
-        return values.astype(dtype)
-
-    def tolist(self) -> list[list[int]]:
-        return self.rows
-
-
 class Frame:
     """A stand-in for a table of pandas, which yields the names of its columns."""
 
@@ -132,7 +115,7 @@ class NoTime(datetime):
         (lambda index: index.recall(Row()), "Pass its .id"),
         (lambda index: index.recall(7), "str(id)"),
         (lambda index: index.add(iter([[1, 0]]), ["c"]), "list(...)"),
-        (lambda index: index.add(Column([[1, 0]]), ["c"]), ".tolist()"),
+        (lambda index: index.add([[1, 0], [1]], ["c", "d"]), "rows of the same length"),
         (lambda index: index.append("today", "a text"), "text='...'"),
         (lambda index: index.append("today", [1, 0], metadata="Ann"), "{'key': value}"),
         (lambda index: index.add([[1, 0]], ["c"], metadatas=Frame()), "to_dict('records')"),

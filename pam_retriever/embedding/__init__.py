@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pam_retriever.arrays import for_numpy
+from pam_retriever.arrays import column_as_list, for_numpy
 from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.types import Float32
 from pam_retriever.validation import (
@@ -162,7 +162,7 @@ def read_question(
     if text is None:
         queries, batch = read_query(query, dim)
         return queries, None, batch
-    batch = not isinstance(text, str)
+    text, batch = column_as_list(text), not isinstance(text, str)
     texts = [check_text(one, "text") for one in (list(text) if isinstance(text, Sequence) and batch else [text])]
     if not texts or not all(one.strip() for one in texts):
         raise InvalidInput("Got an empty text.", "words to look for", "Skip the call.")
@@ -186,6 +186,7 @@ def read_query(query: Any, dim: int) -> tuple[list[str] | Float32, bool]:
     """
     if isinstance(query, str):
         return [check_id(query, "the query")], False
+    query = column_as_list(query)
     batch = list(query) if isinstance(query, list | tuple) else query
     if isinstance(batch, list) and not batch:
         raise InvalidInput("Got an empty batch of queries.", "at least one", "Skip the call.")

@@ -65,13 +65,16 @@ def read_trajectories(trajectories: Iterable[TrajectoryLike], dim: int) -> list[
     Raises:
         InvalidInput: a trajectory is invalid. The message names it by its position.
     """
-    if isinstance(trajectories, str | Trajectory) or (isinstance(trajectories, np.ndarray) and trajectories.ndim == 2):
+    two_dimensional = getattr(trajectories, "ndim", 0) == 2
+    if two_dimensional and hasattr(trajectories, "groupby"):
+        fix = "Pass the ids of each session: table.groupby('session')['id'].apply(list)."
+        raise InvalidInput(f"Got a {type(trajectories).__name__}.", "a list of trajectories", fix)
+    numbers = isinstance(trajectories, np.ndarray) and trajectories.dtype.kind in "fiu"
+    if isinstance(trajectories, str | Trajectory) or (numbers and two_dimensional):
         raise InvalidInput(f"Got a single {type(trajectories).__name__}.", "a list of trajectories", "Wrap it in [ ].")
     if isinstance(trajectories, Mapping) or not isinstance(trajectories, Iterable):
         raise InvalidInput(f"Got trajectories={trajectories!r}.", "a list of trajectories", "Pass lists of ids.")
     episodes = [_read(trajectory, f"trajectory {at}", dim) for at, trajectory in enumerate(trajectories)]
-    if not episodes:
-        raise InvalidInput("Got no trajectories.", "at least one", "Pass at least one trajectory.")
     names = [episode.id for episode in episodes]
     if len(set(names)) < len(names):
         twice = Counter(names).most_common(1)[0][0]

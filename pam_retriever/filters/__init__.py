@@ -155,6 +155,8 @@ class _Reader:
         if operator == "$eq":
             return _among(key, [operand])
         if operator in ("$in", "$nin"):
+            if getattr(operand, "ndim", 0) == 1:  # a column of pandas, or an array
+                operand = list(operand)
             if not isinstance(operand, list | tuple | set | frozenset):
                 raise InvalidInput(f"Got {operand!r} for {operator}.", "a list of values", "Wrap it in [ ].")
             among = _among(key, list(operand))

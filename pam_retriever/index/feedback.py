@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
+from pam_retriever.arrays import column_as_list
 from pam_retriever.embedding import Embedder, embed_questions, read_query
 from pam_retriever.errors import InvalidInput, UnknownId, counted
 from pam_retriever.evaluation import Validation
@@ -22,6 +23,7 @@ from pam_retriever.validation import (
     check_vectors,
     check_whole,
     read_ids,
+    read_list,
     read_one_or_more,
 )
 
@@ -97,12 +99,13 @@ class FeedbackMethods(IndexBase):
             """Returns an argument as a list with one item per request."""
             if not batch:
                 return [given]
-            given = [nothing] * count if given is None or given == () else given
-            if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
+            if given is None or (isinstance(given, tuple) and not given):
+                return [nothing] * count
+            if isinstance(given, str | Mapping):
                 raise InvalidInput(
                     f"Got {name}={given!r}.", f"a list of {count}, as many as requests", "Give one each."
                 )
-            return given
+            return read_list(name, given)
 
         new = read_feedback(
             texts,
@@ -120,6 +123,7 @@ class FeedbackMethods(IndexBase):
 
     def _read_requests(self, query: Any, text: Any) -> tuple[Float32, list[str | None], bool, Embedder | None]:
         """Returns vectors (n, dim) and texts of n requests, whether they are a batch, and the embedder, if used."""
+        query = column_as_list(query)
         several = isinstance(query, list | tuple)
         words = isinstance(query, str) or (several and any(isinstance(one, str) for one in query))
         if words and text is not None:

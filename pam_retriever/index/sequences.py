@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from pam_retriever.arrays import column_as_list
 from pam_retriever.embedding import embed_texts
 from pam_retriever.errors import InvalidInput, shortened
 from pam_retriever.evaluation import Validation
@@ -60,7 +61,7 @@ class Sequences(IndexBase):
         """
         return self._observe([trajectory])[0]
 
-    def observe_many(self, trajectories: Sequence[TrajectoryLike]) -> list[list[str]]:
+    def observe_many(self, trajectories: Iterable[TrajectoryLike]) -> list[list[str]]:
         """Like ``observe``, for a list of trajectories in one transaction: stores all of them, or none.
 
         Args:
@@ -72,14 +73,12 @@ class Sequences(IndexBase):
         Raises:
             InvalidInput, UnknownId: nothing was stored.
         """
-        if isinstance(trajectories, str) or not isinstance(trajectories, Sequence):
-            raise InvalidInput(
-                f"Got {type(trajectories).__name__} as trajectories.", "a list of trajectories", "Use observe for one."
-            )
-        return self._observe(trajectories) if trajectories else []
+        return self._observe(trajectories)
 
-    def _observe(self, trajectories: Sequence[TrajectoryLike]) -> list[list[str]]:
+    def _observe(self, trajectories: Iterable[TrajectoryLike]) -> list[list[str]]:
         episodes = read_trajectories(trajectories, self.dim)
+        if not episodes:
+            return []
         self._background.check()
         with self._lock.exclusive():
             check_known(self._store.database, episodes)
@@ -178,6 +177,7 @@ class Sequences(IndexBase):
         Raises:
             InvalidInput: a step is none of them, or there is no step.
         """
+        trajectory = column_as_list(trajectory)
         array = isinstance(trajectory, np.ndarray) and trajectory.ndim > 0
         if not array and (isinstance(trajectory, str | bytes) or not isinstance(trajectory, Sequence)):
             raise InvalidInput(

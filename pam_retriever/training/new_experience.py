@@ -97,6 +97,8 @@ def read_new_experience(store: Store, lock: ReadWriteLock, source: Source) -> Ne
         _store(store, lock, source)
     elif source.trajectories is not None:
         episodes = read_trajectories(source.trajectories, store.dim)
+        if not episodes:
+            raise InvalidInput("Got no trajectories.", "at least one", "Pass at least one trajectory.")
     with lock.shared():
         database = store.database
         if source.group_by is not None:
