@@ -159,7 +159,8 @@ class Recalling(IndexBase):
         Args:
             query: a vector, an id, or a batch of either; None with ``text`` and an embedder. With an encoder also a
                 dict of modalities, or a list of them.
-            k: number of hits, at most; None for all with ``min_score``.
+            k: number of hits, at most; None for all with ``min_score``. But for rounding, the first hits are the same
+                for every ``k``. With ``snap=False`` and in an approximate ANN index, a larger ``k`` may find others.
             mode: "association" (memories that happened with it), "similarity", "hybrid" (their weighted sum), or
                 "specific" (both must be high). None is "hybrid" with ``text``, else "association", and also uses past
                 requests (docs/reference/recall-options.md).

@@ -30,10 +30,9 @@ from pam_retriever.retrieval.odds import products_of, share_out
 from pam_retriever.retrieval.pair_shares import Pairs
 from pam_retriever.retrieval.second_step import visible_second_step
 from pam_retriever.retrieval.sources import Contributions, check_without
+from pam_retriever.retrieval.tiers import Tiers
 from pam_retriever.store.view import View
 from pam_retriever.types import Calibration, Float32, Int64, ScoringWeights
-
-POOLED = 4  # number of candidates per hit
 
 # the sources by name; each consists of some columns of the evidence of ``Pairs``
 SOURCES = {
@@ -80,7 +79,16 @@ class AssociationScorer:
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         first = FirstMentions(self._mentions, cues, self._view.links, allowed)
-        min_score = None if self._by_confidence else self._min_score
+        count = len(self._index) if allowed is None else len(allowed)
+        tiers = Tiers(count if k is None else BEST, k, count, self._min_score)
+        for n in tiers.sizes():
+            tiers.add(self._best_of(cues, n, k, allowed, first))
+        return tiers.best()
+
+    def _best_of(
+        self, cues: Cues, n: int, k: int | None, allowed: Rows | None, first: FirstMentions
+    ) -> list[Candidates]:
+        """Returns at most ``k`` and ``n`` candidates of each cue, among them the ``n`` best of each look-up."""
         view, index, calibration = self._view, self._index, self._calibration
         t = recognised(cues, view.links)  # (Q,)
         queries = _query(cues, calibration.seen, cues.completed, cues.predicted)
@@ -88,7 +96,7 @@ class AssociationScorer:
             as_given = _query(cues, calibration.unseen, cues.given, cues.unaided)
             queries = t[:, None] * queries + (1 - t[:, None]) * as_given
         outside = t * calibration.seen.background[0] + (1 - t) * calibration.unseen.background[0]  # (Q,)
-        pool = min(max(BEST, POOLED * (k or len(index))), len(index))
+        pool = min(max(n, BEST), len(index))
         odds, named = share_out(index, queries, cues.own, outside, pool, allowed)
         towards = DirectedShares.of(view, cues, t)
         seen_new, look_like = _by_appearance(cues, t, view, calibration, pool, allowed)
@@ -112,9 +120,7 @@ class AssociationScorer:
         order = np.lexsort((-share, query))
         if self._without:  # drops memories that only an excluded source found
             order = order[share[order] > 0]
-        selected = order if k is None else order[place_of(query[order]) < k]
-        if min_score is not None:
-            selected = selected[share[selected] >= min_score]
+        selected = order if k is None else order[place_of(query[order]) < min(k, n)]
         query, row = query[selected], row[selected]
         values, share, experienced = values[selected], share[selected], experienced[selected]
         similarity = products_of(cues.given, query, view.similar, row)
@@ -145,8 +151,6 @@ class AssociationScorer:
         row, score, *others, sureness = columns
         score = np.maximum(factors * sureness, score)
         order = np.lexsort((-score, query))  # among equal scores the larger probability comes first
-        if self._min_score is not None:
-            order = order[score[order] >= self._min_score]
         return query[order], [column[order] for column in (row, score, *others, sureness)]
 
 

@@ -43,7 +43,7 @@ class BeforeFitScorer:
         self._view, self._min_score, self._ranks_links = view, min_score, ranks_links and links is not None
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        own = self._past_use.recognised(cues, k)
+        own = self._past_use.recognised(cues)
         experienced = self._view.links.experienced(own)
         ranked, linked = self._ranked(own, experienced, cues.visible)
         by_links = experienced & ~ranked

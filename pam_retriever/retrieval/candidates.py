@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from pam_retriever.ann.selection import Rows
+from pam_retriever.arrays import among
 from pam_retriever.retrieval.sources import Contributions
 from pam_retriever.types import Float32, Int64
 
@@ -51,6 +53,25 @@ class Candidates:
         """Returns the candidates at these positions."""
         some: dict[str, Any] = {name: None if array is None else array[positions] for name, array in vars(self).items()}
         return type(self)(**some)
+
+    def followed_by(self: Some, others: Some, bounded: Sequence[str] = ("scores",)) -> Some:
+        """Appends those of ``others`` that are not here.
+
+        The values of these in the columns ``bounded``, among them the scores, are at most those of the last one here.
+        """
+        if not len(self.rows):
+            return others
+        others = others.at(np.flatnonzero(~among(np.sort(self.rows), others.rows)))
+        more = vars(others) | {name: np.minimum(getattr(others, name), getattr(self, name)[-1]) for name in bounded}
+        joined: dict[str, Any] = {
+            name: None if array is None else np.concatenate([array, more[name]])
+            for name, array in vars(self).items()
+            if name != "sources"
+        }
+        sources = self.sources
+        if sources is not None and others.sources is not None:
+            sources = sources.followed_by(others.sources.scaled(others.scores, more["scores"]))
+        return type(self)(**joined, sources=sources)
 
     def best(self: Some, k: int | None, min_score: float | None) -> Some:
         """Returns the first ``k`` by score with at least ``min_score``. Equal scores keep their order."""

@@ -23,6 +23,7 @@ from pam_retriever.retrieval.directed import DirectedShares
 from pam_retriever.retrieval.lexical import Lexicon, best_of
 from pam_retriever.retrieval.mentioned import Mentioning, added_by
 from pam_retriever.retrieval.sources import Contributions, check_without
+from pam_retriever.retrieval.tiers import Tiers
 from pam_retriever.retrieval.timeline import QuestionTimes, TimeEvidence
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
@@ -39,9 +40,9 @@ WINDOW = 2  # largest distance to a neighbour in positions, for scores and for w
 SOURCES = ("words", "labels", "similarity", "association", "mentions", "neighbours", "times")
 Directed = Callable[[Int64, Float32], Float32]
 Keys = Callable[[Int64], Float32]  # returns the keys (n, width) of stored rows (n,)
-THEN = 30  # candidates by similarity, and by words, among the memories of a time that a question names
+CANDIDATES = FOR_WORDS  # number of candidates per source for as many hits, see ``tiers``
+THEN = 30  # of these, by similarity and by words, among the memories of a time that a question names
 FEW_THEN = 1000  # most such memories that are compared with the question one by one
-CANDIDATES = FOR_WORDS  # number of candidates per source, and at least the number of hits
 
 
 class HybridScorer:
@@ -77,7 +78,14 @@ class HybridScorer:
         """See ``Scorer``. The cues have texts; each answer has its BM25, at most 1."""
         assert cues.texts is not None
         assert k is not None, "words need a k"
-        n = max(CANDIDATES, k + 1)
+        count = len(self._view.similar) if allowed is None else len(allowed)
+        tiers = Tiers(CANDIDATES, k, count, self._min_score)
+        for n in tiers.sizes():
+            tiers.add(self._best_of(cues, n, k, allowed))
+        return tiers.best()
+
+    def _best_of(self, cues: Cues, n: int, k: int, allowed: Rows | None) -> list[Candidates]:
+        """Returns at most ``k`` and ``n`` candidates of each cue, from ``n`` per source."""
         near, association = self._near(cues, n, allowed), None
         if self._channels.association:
             only = replace(self._channels, similarity=0.0)
@@ -86,8 +94,8 @@ class HybridScorer:
         towards = self._towards(cues) if self._channels.association else [None] * len(cues)
         return [
             self._score_one(
-                cues, at, near[at], (None if association is None else association[at], towards[at]), k, allowed
-            )
+                cues, at, near[at], (None if association is None else association[at], towards[at]), n, allowed
+            ).best(min(k, n), None)
             for at in range(len(cues))
         ]
 
@@ -111,19 +119,19 @@ class HybridScorer:
         at: int,
         near: Int64,
         evidence: tuple[Float32 | None, Directed | None],
-        k: int,
+        n: int,
         allowed: Rows | None,
     ) -> Candidates:
-        """Returns the answer to one cue, given the rows ``near`` from look-ups."""
+        """Returns the candidates of one cue, ``n`` per source, given the rows ``near`` from look-ups."""
         assert cues.texts is not None
         association, towards = evidence
         lexicon, links, query = self._lexicon, self._view.links, cues.given[at]
         terms = lexicon.terms(cues.texts[at])
         by_words = lexicon.scores(terms)
-        candidates = np.union1d(near[near >= 0], best_of(by_words, max(CANDIDATES, k + 1), allowed))
+        candidates = np.union1d(near[near >= 0], best_of(by_words, n, allowed))
         time_evidence = None if self._times is None else self._times.evidence(cues.texts[at], cues.visible)
         if time_evidence is not None:
-            candidates = np.union1d(candidates, self._then(time_evidence, by_words, query, k, allowed))
+            candidates = np.union1d(candidates, self._then(time_evidence, by_words, query, n, allowed))
         mentioned = None
         if self._mentioning is not None and "mentions" not in self._without:
             mentioned = self._mentioning.from_question(query, cues.texts[at], candidates, allowed)
@@ -147,7 +155,7 @@ class HybridScorer:
         position = np.flatnonzero(chosen)
         hops = np.full(len(position), 0 if parts is None else 1, np.int64)
         associated = None if parts is None else parts[position]
-        found = Candidates(
+        return Candidates(
             rows[position],
             scores[position],
             similarity[position],
@@ -157,13 +165,12 @@ class HybridScorer:
             mentions=None if mentioned is None else mentioned.ways(rows[position]),
             sources=Contributions.of({name: column[position] for name, column in sources.items()}),
         )
-        return found.best(k, self._min_score)
 
     def _then(
-        self, time_evidence: TimeEvidence, by_words: Float32, query: Float32, k: int, allowed: Rows | None
+        self, time_evidence: TimeEvidence, by_words: Float32, query: Float32, n: int, allowed: Rows | None
     ) -> Int64:
         """Returns the best memories, by similarity and by words, among the memories of the times in the question."""
-        n, then = max(THEN, k + 1), time_evidence.best(allowed)
+        n, then = n * THEN // CANDIDATES, time_evidence.best(allowed)
         if len(then) <= n:
             return then
         if len(then) <= FEW_THEN:  # a product with their keys takes a third of the time of a look-up

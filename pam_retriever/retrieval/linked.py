@@ -45,7 +45,7 @@ class PastUse(Protocol):
         """Answers cues from past requests, as a scorer. The memories ``linked`` to a cue rank before all others."""
         ...
 
-    def recognised(self, cues: Cues, k: int | None) -> Int64:
+    def recognised(self, cues: Cues) -> Int64:
         """Returns the row (Q,) of each cue that is a stored memory; -1 for the others."""
         ...
 

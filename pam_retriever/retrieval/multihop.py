@@ -15,6 +15,7 @@ from pam_retriever.model.keys import Channels, query_vectors, totals
 from pam_retriever.retrieval.candidates import Candidates, Scorer
 from pam_retriever.retrieval.cues import Cues, plain_cues, stored_cues
 from pam_retriever.retrieval.query import Hops
+from pam_retriever.retrieval.tiers import Tiers
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
@@ -81,15 +82,25 @@ class MultihopScorer:
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         """See ``Scorer``. Each answer has its path."""
         assert k is not None, "several hops need a k"
+        hops, count = self._hops, len(self._index) if allowed is None else len(allowed)
+        if not hops.snap:
+            return self._best_of(cues, max(k, hops.fan_out), k, allowed)
+        tiers = Tiers(hops.fan_out, k, count)
+        for n in tiers.sizes():
+            tiers.add(self._best_of(cues, n, k, allowed))
+        return tiers.best()
+
+    def _best_of(self, cues: Cues, n: int, k: int, allowed: Rows | None) -> list[Candidates]:
+        """Returns at most ``k`` answers to each cue, among paths of which the first hop leads to ``n`` memories."""
         hops = self._hops
         start, begun = _begin(cues, self._index, self._recognise and hops.snap)
-        reached = [_one_hop(begun, self._first.score(start, max(k, hops.fan_out), allowed))]
+        reached = [_one_hop(begun, self._first.score(start, n, allowed))]
         if hops.snap:
             for _ in range(hops.count - 1):
                 onward = best_ends(reached[-1], hops.beam)
                 reached.append(self._extend(onward, cues, allowed))
         else:
-            reached += self._through_the_continuum(cues, reached[0], k, allowed)
+            reached += self._through_the_continuum(cues, reached[0], n, allowed)
         # from here on without the start, padded on the left so that the end stays last
         padded = [
             np.pad(paths.rows[:, 1:], ((0, 0), (hops.count - hop, 0)), constant_values=-1)
@@ -122,8 +133,8 @@ class MultihopScorer:
         fresh = (scores > 0) & (before != ends[:, None]).all(axis=1)
         return Paths(query[fresh], np.column_stack([before, ends])[fresh], scores[fresh])
 
-    def _through_the_continuum(self, cues: Cues, first: Paths, k: int, allowed: Rows | None) -> list[Paths]:
-        """Computes the later hops, each from the point that the one before predicted.
+    def _through_the_continuum(self, cues: Cues, first: Paths, n: int, allowed: Rows | None) -> list[Paths]:
+        """Computes the later hops, each to ``n`` memories from the point that the one before predicted.
 
         A point is not a memory and has no score: it gets the score of the best memory near it.
         """
@@ -138,7 +149,7 @@ class MultihopScorer:
             ahead = predict(point[:, :dim])
             there = plain_cues(point[:, :dim], ahead)
             there = replace(there, own=cues.own, among=cues.visible, visible=cues.visible)
-            found = _one_hop(_at(cues.own), self._step.score(there, max(k, hops.fan_out), allowed))
+            found = _one_hop(_at(cues.own), self._step.score(there, n, allowed))
             query, before, point = found.query, found.scores, ahead
             rows = np.insert(found.rows, [1] * hop, -1, axis=1)
             reached.append(Paths(query, rows, before * support[query]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,14 +21,27 @@ class Contributions:
     Attributes:
         names: the names of S sources.
         values: (n, S).
+        log_odds: whether the parts add up to the log odds from which the scores follow, not to the scores.
     """
 
     names: tuple[str, ...]
     values: Float32
+    log_odds: bool = False
 
     def __getitem__(self, positions: Int64) -> Contributions:
         """Returns the parts for the memories at ``positions``."""
-        return Contributions(self.names, self.values[positions])
+        return replace(self, values=self.values[positions])
+
+    def followed_by(self, others: Contributions) -> Contributions:
+        """Appends the parts for other memories, of the same sources."""
+        return replace(self, values=np.concatenate([self.values, others.values]))
+
+    def scaled(self, scores: Float32, changed: Float32) -> Contributions:
+        """Returns the parts after the scores (n,) were ``changed`` (n,). Parts of log odds stay as they are."""
+        if self.log_odds:
+            return self
+        factor = np.divide(changed, scores, out=np.ones_like(scores), where=scores != 0)
+        return replace(self, values=self.values * factor[:, None])
 
     def of_each(self) -> list[dict[str, float]]:
         """For each memory, returns the parts by name of the source, the largest first; nothing for a part of 0."""

@@ -23,6 +23,7 @@ from pam_retriever.retrieval.mixture.named import MENTIONED, Mentions
 from pam_retriever.retrieval.mixture.pools import Cues as MixtureCues
 from pam_retriever.retrieval.mixture.pools import Pools
 from pam_retriever.retrieval.sources import Contributions, check_without
+from pam_retriever.retrieval.tiers import Tiers
 from pam_retriever.retrieval.timeline import QuestionTimes
 from pam_retriever.store.view import View
 from pam_retriever.types import Bools, Float32, Int64
@@ -65,17 +66,17 @@ class MixtureScorer:
         with self._feedback_evidence.turn:
             return self._score(cues, k, allowed, linked)
 
-    def recognised(self, cues: Cues, k: int | None) -> Int64:
+    def recognised(self, cues: Cues) -> Int64:
         """Returns the row (Q,) of each cue that is a stored memory, or equals one; -1 for the others."""
         if np.all(cues.own >= 0):
             return cues.own
         with self._feedback_evidence.turn:
-            return self._recognised(cues, k)
+            return self._recognised(cues)
 
-    def _recognised(self, cues: Cues, k: int | None) -> Int64:
+    def _recognised(self, cues: Cues) -> Int64:
         own, corpus = cues.own.copy(), self._feedback_evidence.corpus
         # the same look-up as that of the candidates, so it is done once
-        found = corpus.nearest(cues.given, _proposals(k), cues.among)
+        found = corpus.nearest(cues.given, PROPOSALS, cues.among)
         for at in np.flatnonzero(own < 0).tolist():
             nearest = corpus.rows[found[at][:1]]
             if len(nearest) and float(self._view.similar.keys(nearest)[0] @ cues.given[at]) >= SAME:
@@ -105,7 +106,7 @@ class MixtureScorer:
         return (owner, other, share), np.bincount(requests, minlength=len(rows))
 
     def _score(self, cues: Cues, k: int | None, allowed: Rows | None, linked: Linked | None) -> list[Candidates]:
-        corpus, evidence, mixture = self._feedback_evidence.corpus, self._feedback_evidence.evidence, self._mixture
+        corpus = self._feedback_evidence.corpus
         questions = replace(
             corpus.cues(cues.given, cues.texts, cues.own),
             direction=self._view.links.direction,
@@ -113,13 +114,31 @@ class MixtureScorer:
             nows=[self._now] * len(cues),
             allowed=allowed,
         )
-        own = cues.own if cues.texts is not None or np.all(cues.own >= 0) else self._recognised(cues, k)
-        found = self._candidates(questions, replace(cues, own=own), allowed, _proposals(k), linked)
+        own = cues.own if cues.texts is not None or np.all(cues.own >= 0) else self._recognised(cues)
+        count = len(corpus) if allowed is None else len(allowed)
+        tiers = Tiers(PROPOSALS if count > FULL_BELOW else count, k, count, self._min_score)
+        for n in tiers.sizes():
+            tiers.add(self._best_of(questions, own, n, k, allowed, linked))
+        return [replace(one, association=one.scores) for one in tiers.best()]
+
+    def _best_of(
+        self, questions: MixtureCues, own: Int64, n: int, k: int | None, allowed: Rows | None, linked: Linked | None
+    ) -> list[Candidates]:
+        """Returns at most ``k`` and ``n`` candidates of each question, from ``n`` per source.
+
+        ``own`` (Q,) are the rows of the questions that are stored memories, which are no candidates; -1 for none.
+        """
+        corpus, evidence, mixture = self._feedback_evidence.corpus, self._feedback_evidence.evidence, self._mixture
+        found = self._candidates(questions, own, allowed, n, linked)
         if not all(len(some) for some in found):  # a pool must not be empty
-            if len(cues) == 1:
+            if len(questions) == 1:
                 return [_nothing()]
-            each = [(cues.only(at), None if linked is None else linked.only(at)) for at in range(len(cues))]
-            return [one for cue, its_linked in each for one in self._score(cue, k, allowed, its_linked)]
+            each = [(np.array([at]), None if linked is None else linked.only(at)) for at in range(len(questions))]
+            return [
+                one
+                for at, its_linked in each
+                for one in self._best_of(questions.take(at), own[at], n, k, allowed, its_linked)
+            ]
         pools, kind = Pools.of(found, len(corpus)), kinds(questions, evidence.served)
         features = evidence.score(questions, pools)
         if self._left_out.any():  # also from what recall without feedback says of never-used memories
@@ -131,9 +150,7 @@ class MixtureScorer:
         share, rank = softmax(scores, pools.starts), ranks(scores, pools.cue, pools.starts)
         order = np.lexsort((rank, pools.cue))
         if k is not None:
-            order = order[rank[order] <= k]
-        if self._min_score is not None:
-            order = order[share[order] >= self._min_score]
+            order = order[rank[order] <= min(k, n)]
         cue = pools.cue[order]
         weighed = features[order] * mixture.weights_of(kind, influence)[cue]
         contributions = self._contributions(weighed, scores[order] - weighed.sum(axis=1), lead[order])
@@ -156,9 +173,7 @@ class MixtureScorer:
         split: list[list[Any]] = [[column[start:end] for start, end in pairwise(ends)] for column in columns]
         by_name = self._mentions(questions, split[0])
         return [
-            Candidates(
-                rows, score, alike, score, hops, sure, None, None, ways, Contributions(contributions.names, parts)
-            )
+            Candidates(rows, score, alike, score, hops, sure, None, None, ways, replace(contributions, values=parts))
             for rows, score, alike, hops, sure, parts, ways in zip(*split, by_name, strict=True)
         ]
 
@@ -180,7 +195,7 @@ class MixtureScorer:
             columns[name] = columns[name] + column if name in columns else column
         columns[UNUSED] = columns[UNUSED] + (added - lead)
         columns[EXPERIENCE] = lead
-        return Contributions.of(columns)
+        return replace(Contributions.of(columns), log_odds=True)
 
     def _mentions(self, questions: MixtureCues, rows: Sequence[Int64]) -> list[Int64 | None]:
         """Returns the mentions (n, ways, 2) of the hits of each question; None without mentions."""
@@ -191,32 +206,26 @@ class MixtureScorer:
         return [None if one is None else one.ways(hits) for one, hits in zip(found, rows, strict=True)]
 
     def _candidates(
-        self, questions: MixtureCues, cues: Cues, allowed: Rows | None, n: int, linked: Linked | None
+        self, questions: MixtureCues, own: Int64, allowed: Rows | None, n: int, linked: Linked | None
     ) -> list[Int64]:
-        """Returns the positions that a filter allows for each cue, without the cue itself."""
+        """Returns the positions that a filter allows for each question, without the question itself."""
         corpus, evidence = self._feedback_evidence.corpus, self._feedback_evidence.evidence
         if allowed is None:
-            found = evidence.propose(questions, n) if len(corpus) > FULL_BELOW else [np.arange(len(corpus))] * len(cues)
+            found = evidence.propose(questions, n) if len(corpus) > FULL_BELOW else [np.arange(len(corpus))] * len(own)
         else:
             inside = corpus.positions(np.asarray(allowed))
             if len(inside) <= FULL_BELOW:
-                found = [inside] * len(cues)
+                found = [inside] * len(own)
             else:
                 found = [np.intersect1d(some, inside) for some in evidence.propose(questions, n)]
                 # words rank all memories: what is best of the allowed ones may be far down
                 by_words = [corpus.positions(corpus.lexicon.best(list(words), n, allowed)) for words in questions.words]
                 found = [np.union1d(*both) for both in zip(found, by_words, strict=True)]
         if linked is not None and len(linked.cue):
-            rows = [linked.only(at).rows for at in range(len(cues))]
+            rows = [linked.only(at).rows for at in range(len(own))]
             rows = rows if allowed is None else [some[holds(allowed, some)] for some in rows]
             found = [np.union1d(some, corpus.positions(more)) for some, more in zip(found, rows, strict=True)]
-        own = corpus.positions(cues.own).tolist()
-        return [some[some != itself] for some, itself in zip(found, own, strict=True)]
-
-
-def _proposals(k: int | None) -> int:
-    """Returns the number of candidates per source: enough for ``k`` hits besides the cue, which may be stored."""
-    return max(PROPOSALS, (k or 0) + 1)
+        return [some[some != itself] for some, itself in zip(found, corpus.positions(own).tolist(), strict=True)]
 
 
 def _nothing() -> Candidates:

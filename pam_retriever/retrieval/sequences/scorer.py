@@ -93,7 +93,8 @@ def _score(
     if np.diff(pools.starts, append=len(pools)).min() < wanted:
         wider, proposed = evidence.pools(evidence_of_some, evidence.nearest(evidence_of_some, wanted))
         more = _ranked(evidence, mixture, evidence_of_some, wider, ~proposed)
-        found = [_followed_by(*both) for both in zip(found, more, strict=True)]
+        bounded = "scores", "association", "confidence"
+        found = [one.followed_by(others, bounded) for one, others in zip(found, more, strict=True)]
     return [one.best(settings.k, settings.min_score) for one in found]
 
 
@@ -120,19 +121,6 @@ def _ranked(
         Candidates(rows, score, similarity, score, hops, sure)
         for rows, score, similarity, hops, sure in zip(*(np.split(column, cuts) for column in columns), strict=True)
     ]
-
-
-def _followed_by(found: Candidates, more: Candidates) -> Candidates:
-    """Returns the candidates of a question, and after them others, none of which is likelier."""
-    if not len(found.rows):
-        return more
-    joined: dict[str, Any] = {
-        name: None if array is None else np.concatenate([array, getattr(more, name)])
-        for name, array in vars(found).items()
-    }
-    for name in ("scores", "association", "confidence"):
-        joined[name][len(found.rows) :] = np.minimum(getattr(more, name), getattr(found, name)[-1])
-    return Candidates(**joined)
 
 
 def _no_answer(
