@@ -79,8 +79,8 @@ class Joiner:
 
     def is_booked(self, atom: Atom) -> bool:
         """Whether something was planned for a time: "which flights did I book for June", "moved to Friday"."""
-        before = self.tokens[max(0, atom.first - 2) : atom.first]
-        if self.codes[: atom.first].endswith("xu") and before[0].text.lower() in MOVED:
+        before = self.tokens[max(0, atom.first - 5) : atom.first]  # "moved my appointment to"
+        if self.codes[: atom.first].endswith("u") and any(token.text.lower() in MOVED for token in before):
             return True
         if self.before(atom)[-1:] != "r":
             return False
@@ -125,7 +125,7 @@ class Joiner:
 
     def range(self, left: Atom, right: Atom) -> Span | None:
         """Joins two times to a range. A start without a year is the last one before the end."""
-        end = self.resolve(right, future=True if left.kind == "now" else None)
+        end = self.resolve(right, future=True if left.kind == "now" or self.has_begun(left, right) else None)
         start = end and (self.resolve(left) if left.fixed else self.resolve(left, end[0], False))
         if start is None or end is None:
             return None
@@ -139,6 +139,15 @@ class Joiner:
         elif start[0] >= end[1] and left.fixed and not right.fixed:  # "next Tuesday to Friday"
             end = self.resolve(right, start[0], True)
         return (start[0], end[1]) if end is not None and start[0] < end[1] else None
+
+    def has_begun(self, left: Atom, right: Atom) -> bool:
+        """Whether a range of days has begun: "between Christmas and New Year", asked on 30 December."""
+        days = left.kind == right.kind == "day" and "W" not in self.codes[left.first : right.last + 1]
+        if not days or left.fixed or right.fixed:
+            return False
+        end = self.resolve(right, future=True)
+        start = end and self.resolve(left, end[0], False)
+        return start is not None and start[0] <= self.context.now
 
     def list_item(self, left: Atom, right: Atom) -> Span | None:
         """Gives the left part of "March and May 2023" the year of the right part."""
@@ -258,7 +267,7 @@ def _moved(joiner: Joiner, atom: Atom) -> Atom:
         atom = Atom(first, last, partial(_always, span), kind)
 
 
-_CLAUSE = re.compile(r"[xZt#nhirfo]*")  # between a time and its year: "the christmas party last year"
+_CLAUSE = re.compile(r",?[xZt#nhirfo]*")  # between a time and its year: "the christmas party last year"
 _YEARLY = frozenset(["month", "day", "season", "quarter", "part of month", "week", "weekend", "part of day"])
 
 

@@ -48,6 +48,11 @@ PLANNED = Forms(
         ("It needs the key.", r"\bneeds? (?:the|an?|my|our|it|this|that)\b"),
         ("I'd like to go.", r"['’]d like\b|\bwould like\b"),
         ("Dentist on Friday at 3", rf"\b(?:{_CALLS}):? (?:(?:on|at)\b|(?:{_DAYS})day\b)"),
+        (
+            "Pay the rent on Friday.",
+            r"(?:^|(?<=[.!?] ))(?:please )?(?:call(?! with)|come|bring|buy|pick|send|pay|renew|return|submit|meet|book"
+            r"|ask|take|order|cancel|email|register|prepare|drop)\b",
+        ),
         ("We fly to Rome.", r"\b(?:we|I|they) (?:fly|leave|move|depart|head|start)\b"),
         (
             "Let's meet.",
@@ -136,7 +141,7 @@ _NOT = rf"(?:{_KNOWN})s?|is|was|has|does|are|were|have|did|do|can|put|hit|set|cu
 PRESENT = Forms(
     en=(
         ("Who cooks on Sunday?", rf"^\W*(?:who|what|which \w+) (?!(?:{_NOT})\b)[a-z]+[^\Ws]s\b"),
-        ("Which bands play?", rf"^\W*which \w+s (?!(?:{_NOT})\b)[a-z]+\b"),
+        ("Which bands play?", rf"(?:^\W*which \w+s|s (?:that|which|who)) (?!(?:{_NOT})\b)[a-z]+\b"),
         (
             "What do we cook?",
             rf"\b(?:do|does|can|could|should|must) (?:{_PEOPLE}|the \w+|(?!(?:you|the)\b)[^\W\d]+)"

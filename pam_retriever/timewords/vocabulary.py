@@ -71,7 +71,7 @@ eearlier T1 Umonth: month_to_date mtd|c3: this_time same_time|c0: this_day this_
 L1: last previous prior|V1: past|t1 V1: these_past these_last
 X1: next coming upcoming following|T1: this current|L2: before_last
 X2: after_next
-A1: ago back earlier_than_now or_so_ago|F1: from_now hence|w1: few several|w2: couple coupla
+A1: ago back earlier_than_now or_so_ago|F1: from_now hence|w1: few several some|w2: couple coupla
 vearly: early|vmid: mid middle_of middle|vlate: late
 vbegin: beginning_of start_of beginning start|vend: end_of end
 eearlier: earlier older sooner|elater: later newer
@@ -84,6 +84,7 @@ aage: newer_than no_older_than not_older_than|g1: around about circa approx appr
 B1: before prior_to preceding leading_up_to earlier_than|Bage: older_than
 q1: by up_to up_to_and_including no_later_than up_until
 j1: onward onwards|y1: to_date|E1: every each|x: starting commencing ending ended
+x: last_name last_names last_minute last_resort next_door
 """
 _GERMAN = """
 M1: januar jan jänner|M2: februar feb|M3: märz mär mrz|M4: april apr|M5: mai|M6: juni|M7: juli|M8: august aug

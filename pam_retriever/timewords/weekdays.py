@@ -30,6 +30,8 @@ def weekday(match: Match) -> Atom | None:
     governed = any(match.has(code) for code in "LXTVn")
     if match.token("W").weak or _is_title(match) or _is_person(match):
         return None
+    if match.codes() == "tW" and match.token("W").text == "sun":
+        return None  # "in the sun"
     adverb = match.has("t") and match.token("t").text.lower() == "el"  # "El lunes tengo dentista"
     if not governed and not adverb and not any(match.has(code) for code in "PCN") and not _stands_alone(match):
         return None
