@@ -61,7 +61,7 @@ class Part:
         return self._across * self.longest
 
     def known(self) -> Float32:
-        """Returns what is known of the products, (n,), or one 0 for all."""
+        """Returns the known part of the products, (n,), or one 0 for all."""
         return np.zeros(1, np.float32) if self.compared is None else self._along * self.compared.products
 
     def errors(self) -> Float32:

@@ -60,7 +60,7 @@ def read_kind(name: str) -> tuple[str, str]:
 
 
 def choose(kind: str, code: str, size: int, width: int) -> Choice:
-    """Returns an index for ``size`` keys of ``width`` numbers. Chooses what is "auto" or "" by size."""
+    """Returns an index for ``size`` keys of ``width`` numbers. "auto" and "" are chosen by size."""
     if kind == "auto" and code == "pq":
         kind = "ivf"
     if size < IVF_FROM and (code or kind == "ivf"):

@@ -130,7 +130,7 @@ class IndexBase:
                     self._store.set_embedder(name)
 
     def _discard(self, names: tuple[str, ...]) -> None:
-        """Removes some of what ``fit`` stored, if any of it is stored; see ``store.learnt``."""
+        """Removes these settings and weights of ``fit``, if any is stored; see ``store.learnt``."""
         with self._lock.exclusive():
             settings = self._store.database.settings
             if any(settings.get(name) is not None for name in names):

@@ -124,7 +124,7 @@ class Learning(FeedbackMethods, Sequences, Imagining):
                 order of adding. If the first value is a number, it is the time of each step. Dates in ISO 8601 are in
                 the order of their instants, whatever their offsets.
             from_scratch: discard the weights, and learn from everything that is stored. If no trajectory of two steps
-                is left of what the weights learnt, the index is then as before its first ``fit``.
+                that the weights learnt is left, the index is then as before its first ``fit``.
             device: "auto" uses CUDA if available.
             seed: the same seed gives the same index on the same machine.
             time_budget: seconds that training may take.

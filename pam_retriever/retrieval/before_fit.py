@@ -14,7 +14,7 @@ from pam_retriever.types import Bools, Int64
 
 
 class BeforeFitScorer:
-    """Answers each cue by what is known of it, so that feedback on other memories changes nothing.
+    """Answers each cue by its own links and requests, so that feedback on other memories changes nothing.
 
     A memory that was experienced is answered by its links, and any other cue from past requests. If all links of a
     memory were also used together with it, past requests know all of them, and rank them better: its links still come

@@ -16,7 +16,7 @@ Part = tuple[Int64, Int64, Float32]
 
 
 class FirstMentions:
-    """The mentions of cues that were never experienced. They rank before what the predictor finds for these.
+    """The mentions of cues that were never experienced. They rank before the memories that the predictor finds.
 
     Args:
         scorer: of mentions; None to ignore them.

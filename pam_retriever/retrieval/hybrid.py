@@ -29,7 +29,7 @@ from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
 # Weights, chosen on two conversations of LoCoMo (docs/results/real-data.md). The best lexical score is scaled to 1,
-# unless it is a smaller share of what the question can reach than ENOUGH (benchmarks/notes/default-recall.md).
+# unless it is a smaller share of the best possible score than ENOUGH (benchmarks/notes/default-recall.md).
 # A label is a string in the metadata that the query contains, for example the name of the speaker.
 LEXICAL, LABEL = 0.5, 0.15
 ENOUGH = 0.3

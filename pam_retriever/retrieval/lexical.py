@@ -43,7 +43,7 @@ class Terms:
 
 
 class Lexicon:
-    """The words of an index, read on demand. What was read follows writes.
+    """The words of an index, read on demand and changed by each write.
 
     Args:
         database: the database.

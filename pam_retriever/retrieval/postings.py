@@ -16,7 +16,7 @@ from pam_retriever.types import Bools, Float32, Int64
 
 MOST_OCCURRENCES = 100_000  # a more frequent term carries too little information to be worth reading
 KEPT = 4_000_000  # rows in postings that a write keeps, 64 MB, of the terms that were read last
-A_TERM = 64  # what a term takes besides, in rows
+A_TERM = 64  # the further cost of a term, in rows
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from pam_retriever.types import Bools, Familiarity, Int64
 def visible_second_step(
     view: View, linked: Links, own: Int64, visible: Rows | None, familiarity: Familiarity = "none"
 ) -> Links:
-    """Returns query, row and share of what is linked to the links of often experienced cues.
+    """Returns query, row and share of the memories that are linked to the links of often experienced cues.
 
     Args:
-        view: a view of the index. In a direction there is no second step: what follows two steps later is no answer.
+        view: a view of the index. A view with a direction has no second step: a memory two steps later is no answer.
         linked: query, row and strength of the links of the cues, sorted by query.
         own: (Q,) the row of each cue, which is no answer; -1 for none.
         visible: sorted rows of the memories that count; None for all.

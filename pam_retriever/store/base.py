@@ -178,7 +178,7 @@ class Store(ABC):
 
     @repeated
     def delete(self, ids: list[str], with_learnt: bool = False) -> int:
-        """Deletes memories, and ``with_learnt`` what was learnt from what is gone; returns how many were stored."""
+        """Deletes memories, ``with_learnt`` also the results of ``fit`` on them alone; returns how many were stored."""
         self.follow_database()
         discarded = False
         with self.database.transaction():
@@ -284,7 +284,7 @@ class Store(ABC):
 
     @repeated
     def discard(self, names: tuple[str, ...]) -> None:
-        """Removes some of what ``fit`` stored: these settings and weights; see ``learnt``."""
+        """Removes these settings and weights, which ``fit`` stored; see ``learnt``."""
         self.follow_database()
         with self.database.transaction():
             discarded = learnt.discard(self.database, names)

@@ -45,7 +45,7 @@ def learnt_what_was_deleted(settings: Settings) -> bool:
 
 
 def stale(database: Database, links: CooccurrenceGraph, gone: Int64) -> tuple[str, ...]:
-    """Inside a transaction: returns the names of what ``fit`` learnt from experience or feedback that is gone.
+    """Inside a transaction: returns the names of results of ``fit`` whose experience or feedback is gone.
 
     Args:
         database: the database.
@@ -61,12 +61,12 @@ def stale(database: Database, links: CooccurrenceGraph, gone: Int64) -> tuple[st
 
 
 def discard(database: Database, names: tuple[str, ...]) -> bool:
-    """Inside a transaction: removes some of what ``fit`` stored; returns whether the predictor was among it."""
+    """Inside a transaction: removes these results of ``fit``; returns whether the predictor was among them."""
     predictor = MODEL in names and database.settings.get(MODEL) is not None
     if predictor:
         forgotten = database.settings.get(FORGOTTEN)
         database.discard_keys()
-        database.settings.set(FORGOTTEN, forgotten)  # a fit that runs meanwhile has learnt what is gone
+        database.settings.set(FORGOTTEN, forgotten)  # a fit that runs meanwhile has learnt the removed data
     for name in names:
         if database.settings.get(name) is not None or name == PREDICTOR:
             database.settings.remove(name)

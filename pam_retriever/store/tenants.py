@@ -109,7 +109,7 @@ class TenantFolders:
     def remove(self, name: str) -> bool:
         """Deletes all files of a tenant, or none; returns whether it existed.
 
-        After an interrupt the next call deletes what is left of the files.
+        After an interrupt the next call deletes the rest of the files.
         """
         path = self.find(name)
         with explained(self._folder):

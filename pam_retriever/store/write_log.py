@@ -1,4 +1,4 @@
-"""The rows of the last writes, so that what was read before follows them."""
+"""The rows of the last writes: data that were read before are brought up to date with them."""
 
 from __future__ import annotations
 

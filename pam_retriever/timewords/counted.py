@@ -297,7 +297,7 @@ def part_of_day(match: Match) -> Atom | None:
 
 
 def time_of_today(match: Match) -> Atom | None:
-    """Reads "since noon", and in a question about what was "at 3 pm": a time of today, else of yesterday."""
+    """Reads "since noon", and in a question about the past "at 3 pm": a time of today, else of yesterday."""
     previous = match.tokens[match.first - 1] if match.first else None
     since = match.codes().lstrip("t") == "C" and previous is not None and previous.code == "s"
     language, front = match.context.language, match.codes()[0]

@@ -21,7 +21,7 @@ class Context:
     now: datetime
     language: str
     look: Callable[[], str] = str  # returns what ``looks_ahead`` finds; most sentences have no time that needs it
-    past: bool = False  # whether it is a question about what was
+    past: bool = False  # whether it is a question about the past
     said: bool = False  # whether it is a text, not a question
     zone: tzinfo = timezone.utc  # of the local time
 

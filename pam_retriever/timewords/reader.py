@@ -88,7 +88,7 @@ def _read(text: str, now: datetime | None, language: str | None, whole: bool) ->
             if not sentence:
                 continue
             look = partial(looks_ahead, text, sentence[0].start, sentence[-1].end, language, not whole)
-            timed = whole and any(token.code == "C" for token in sentence)  # only a time of day asks for what was
+            timed = whole and any(token.code == "C" for token in sentence)  # only a time of day asks for the past
             past = timed and PERFECT.search(text, language) is not None
             context = Context(local, language, look, past, not whole, zone)
             found = atoms(sentence, context)
@@ -160,8 +160,8 @@ def looks_ahead(text: str, start: int, end: int, language: str, said: bool) -> s
     Returns:
         "future" for "What will we do"; "present" for a plan in the present tense ("We're moving on the 20th", "What's
         on my calendar"); "asked" for another question in the present tense ("What do we have on Sunday"); "planned"
-        for "What did we plan", and for a text (``said``) that does not tell what was; "lasting" for another question
-        about what is ("Is he away"); nothing for other sentences.
+        for "What did we plan", and for a text (``said``) that does not tell of the past; "lasting" for another
+        question about the present ("Is he away"); nothing for other sentences.
     """
     found = FUTURE.search(text, language, start, end)
     if found is not None:

@@ -15,7 +15,7 @@ _CLOSED = listed(  # with ``TELLING``, words that begin another phrase
     " than about when's where's there"
 )
 _OWNERS = listed("my our your his her their")
-_NO_TIME = listed(  # before a name, a label, or what is liked
+_NO_TIME = listed(  # before a name, a label, or a thing that is liked
     "question questions answer audi infiniti exercise item frage pregunta ejercicio or named mr mrs ms happy merry"
     " belated love loves hate hates frohe fröhliche joyeux feliz sur"
 )

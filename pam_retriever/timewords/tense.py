@@ -64,13 +64,13 @@ FUTURE = Forms(
         ("打算去", "打算|安排|有空|计划(?=[在去做要明下])"),
     ),
 )
-# before "plan" or "going to": it is about what was planned then
+# before "plan" or "going to": it is about a plan of that time
 WAS = Forms(
     en=(("What did we plan?", one_of("did was were had")),),
     de=(("Was war geplant?", one_of("war waren hatte hatten wurde wurden")),),
     fr=(("Ce qui était prévu", one_of("était étaient avait")),),
 )
-# a question about what was: "at 3 pm" in it is a time of today or yesterday
+# a question about the past: "at 3 pm" in it is a time of today or yesterday
 PERFECT = Forms(
     en=(
         ("Who rang?", one_of("did was were had said told came went wrote sent got made saw met rang")),
@@ -84,7 +84,7 @@ PERFECT = Forms(
     es=(("¿Quién vino?", r"\b(?:dije|dijo|hice|hizo|hicimos|fue|fui|vino|tuve|estuve|\w{2,}[éó])(?!\w)"),),
     zh=(("他说了什么", "了"),),
 )
-# it tells what was, or what comes again
+# it tells of the past, or of a habit
 PAST = Forms(
     en=(
         (

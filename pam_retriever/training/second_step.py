@@ -1,8 +1,9 @@
 """Fits the weight of the second step of recall, by leaving trajectories out.
 
-The links of the other trajectories answer for cues that were experienced often, with each weight. Relevant is what the
-cues were experienced with in the trajectories that are left out. The best weight has the largest gain in nDCG@10 over
-the links alone, less two standard errors. So where a second step does not help, recall answers by the links.
+The links of the other trajectories answer for cues that were experienced often, with each weight. Relevant are the
+memories that occurred with the cues in the trajectories that are left out. The best weight has the largest gain in
+nDCG@10 over the links alone, less two standard errors. So where a second step does not help, recall answers by
+the links.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def _graph(experience: Experience, mask: Bools) -> CooccurrenceGraph:
 
 
 def _ndcg(found: Links, expected: Links, queries: int) -> Float64:
-    """Returns the nDCG@10 (Q,) of what is ``found``, with a score each.
+    """Returns the nDCG@10 (Q,) of the memories ``found``, with a score each.
 
     The relevance of a memory is the strength of its link, so that a neighbour counts more than a distant step.
     """

@@ -134,7 +134,7 @@ class MilvusDatabase(EngineDatabase):
         made.switch()
 
     def erase_removed(self) -> tuple[list[str], list[str]]:
-        """Removes what is left of removed data, and requests that Milvus rewrites its segments later.
+        """Removes the rest of removed data, and requests that Milvus rewrites its segments later.
 
         Names of trajectories without steps, and replaced generations: they still have removed memories.
         """

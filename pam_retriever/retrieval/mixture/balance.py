@@ -40,8 +40,8 @@ class Balance:
     """Two factors for the priors of a question. Past requests that are asked again say how large they are.
 
     Attributes:
-        appearance: the factor of what words, vectors, names and times of the memories say.
-        use: the factor of what past requests say. A request that is made again keeps its weight.
+        appearance: the factor of the words, vectors, names and times of the memories.
+        use: the factor of past requests. A request that is made again keeps its weight.
     """
 
     appearance: float = 1.0

@@ -23,7 +23,7 @@ def influence(log: RequestLog, cues: Cues) -> Float32:
     what past requests say. For a question like a past request it is the whole estimate, and the added use counts as
     repeated.
 
-    A stored memory as a cue is compared with what was used, not with requests: its influences are 1.
+    A stored memory as a cue is compared with used memories, not with requests: its influences are 1.
     """
     repeated, uses = log.repeated_uses
     share, likely = repeated / (uses + 1), (repeated + 1) / (uses + 1)

@@ -84,7 +84,7 @@ class MixtureScorer:
         return own
 
     def used(self, rows: Int64) -> Bools:
-        """Returns whether each of ``rows`` (R,) served a request; False for row -1, and for what only did not help."""
+        """Returns whether each of ``rows`` (R,) served a request; False for -1, and for one that only did not help."""
         at = self._feedback_evidence.corpus.positions(rows)
         known: Bools = (at >= 0) & np.append(self._feedback_evidence.log.served, False)[at]
         return known
@@ -189,7 +189,7 @@ class MixtureScorer:
         return lead
 
     def _contributions(self, weighed: Float32, added: Float32, lead: Float32) -> Contributions:
-        """Returns the part of each source, from features (n, F), and what is added (n,) in all, and for links."""
+        """Returns the part of each source, from features (n, F), the sum that is added (n,), and its part for links."""
         columns: dict[str, Float32] = {}
         for name, column in zip(self._owners, weighed.T, strict=True):
             columns[name] = columns[name] + column if name in columns else column
@@ -218,7 +218,7 @@ class MixtureScorer:
                 found = [inside] * len(own)
             else:
                 found = [np.intersect1d(some, inside) for some in evidence.propose(questions, n)]
-                # words rank all memories: what is best of the allowed ones may be far down
+                # words rank all memories: the best allowed one may be far down
                 by_words = [corpus.positions(corpus.lexicon.best(list(words), n, allowed)) for words in questions.words]
                 found = [np.union1d(*both) for both in zip(found, by_words, strict=True)]
         if linked is not None and len(linked.cue):

@@ -106,8 +106,8 @@ class Words:
 class WordsAndNeighbours:
     """Recall without feedback: vector, words and neighbours in one score.
 
-    A turn of a conversation seldom names its topic; its neighbours do. So the neighbours of what looks like the
-    question, or has its words, are candidates, too; similarity and words propose the others.
+    A turn of a conversation seldom names its topic; its neighbours do. So the neighbours of memories that
+    look like the question, or have its words, are candidates, too; similarity and words propose the others.
 
     Args:
         corpus: the memories.

@@ -222,7 +222,7 @@ def _fit(held_out_questions: list[HeldOutQuestions], prior: NextMixture, kind: i
 def _better(fitted: FittedKind, prior: Float64, every: HeldOutQuestions) -> FittedKind:
     """Returns the prior (F,), the sum of shares alone, in place of the fitted weights if it ranks no worse.
 
-    The fit minimises the log loss, which counts the least expected steps most. Where what comes next changes with time,
+    The fit minimises the log loss, which counts the least expected steps most. Where the next steps change with time,
     it gives up steps that are easy to predict, and the best hits are worse.
     """
     alone, natural = every.choices.scores(prior), every.natural

@@ -21,7 +21,7 @@ from pam_retriever.store.view import View
 from pam_retriever.types import Bools, Float32, Hits, Int64
 
 OTHERS = 5  # memories reported in ``Hit.others``
-UNLIKELY = np.float32(-1e9)  # the score of what is no answer
+UNLIKELY = np.float32(-1e9)  # the score of a memory that is no answer
 
 
 @dataclass(frozen=True)

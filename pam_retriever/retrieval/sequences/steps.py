@@ -27,7 +27,7 @@ class LastSteps:
     Attributes:
         rows: (Q, 10) the stored memory of each step; -1 for a step that is not stored, and for no step.
         vectors: (Q, 10, d) the vector of each step, of unit length; zeros for no step.
-        lengths: (Q,) number of steps, at most 10: what came before them counts as little as if it were not given.
+        lengths: (Q,) number of steps, at most 10; earlier steps are ignored.
         until: (Q,) number of stored steps before the question. None for all stored steps, except steps of the question
             that were stored last.
     """

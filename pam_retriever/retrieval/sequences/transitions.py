@@ -75,8 +75,8 @@ class Occurrences:
     def ahead(self, graph: CooccurrenceGraph, allowed: Rows | None) -> Found:
         """Counts the memories that came up to five positions after the end of the question, laid on each occurrence.
 
-        If the question's third last step occurred before, its last step is expected two positions later, and what is
-        to come three to seven. So the next moment is found, if several steps of a moment are in no order.
+        If the question's third last step occurred before, its last step is expected two positions later, and the
+        steps after it three to seven. So the next moment is found, if several steps of a moment are in no order.
         """
         owner = self.query * self.rows.shape[1] + self.back
         order = np.argsort(owner, kind="stable")
