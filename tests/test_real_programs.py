@@ -27,6 +27,7 @@ PROGRAMS = [
     "real.use_ablation --tasks code-flask",
     "real.times",
     "real.next",
+    "real.sequence --model GRU4Rec --epochs=1",
     "real.ratings",
     "real.wikispeedia",
     "priors.fit_balance --tasks code-flask locomo",

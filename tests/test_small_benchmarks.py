@@ -5,6 +5,8 @@ The benchmarks of recall, reliability, baselines, the paper and the data sets ha
 
 from __future__ import annotations
 
+import subprocess
+
 import numpy as np
 import pytest
 
@@ -53,6 +55,7 @@ def test_peers_that_are_there(ran, tmp_path):
 
 
 PROGRAMS = [
+    "baselines.tune --trajectories=6 --passes=1",
     "performance.explore --memories=200 --dim=8 --rounds=1",
     "performance.feedback --requests=60 --memories 60 --queries=4 --rounds=2",
     "performance.filters --memories=300 --dim=8 --queries=2 --repetitions=1",
@@ -73,6 +76,32 @@ def test_a_program_calls_the_library_of_today(ran, monkeypatch, command):
         monkeypatch.setattr(faiss, name, getattr(faiss, name))  # some programs change them
     module, *arguments = command.split()
     assert ran(f"benchmarks.{module}", *arguments)
+
+
+def test_reading_a_repository(ran, tmp_path):
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=A", "-c", "user.email=a@example"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    for version in range(3):
+        for file in ("wire.py", "retry.py"):
+            (tmp_path / file).write_text(f"TRIES = {version}")
+        subprocess.run([*git, "add", "."], check=True)
+        subprocess.run([*git, "commit", "-qm", f"Retry {version} times"], check=True)
+    found = ran("benchmarks.code.speed", "--commits=30", "--more=5", "--runs=1", f"--repository={tmp_path}")
+    assert found.keys() == {"code/speed"}
+
+
+def test_answers_are_the_same_again(ran, tmp_path, capsys):
+    file = str(tmp_path / "answers.json")
+    ran("benchmarks.reliability.answers", "make", file)
+    with pytest.raises(SystemExit) as ended:
+        ran("benchmarks.reliability.answers", "compare", file)
+    assert not ended.value.code, capsys.readouterr().out
+
+
+def test_many_threads_get_the_answers_of_one(ran):
+    with pytest.raises(SystemExit) as ended:
+        ran("benchmarks.reliability.asking", "--calls=200")
+    assert not ended.value.code
 
 
 def test_growth(ran):

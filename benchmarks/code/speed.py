@@ -8,6 +8,7 @@ alone is also reported, and the time of pygit2 if it is installed.
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import tempfile
 import time
@@ -133,7 +134,8 @@ def main() -> None:
     git = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout.strip()
     runs = [synthetic(parsed.commits, parsed.more, seed) for seed in range(parsed.runs)]
     result = {"note": parsed.note, "git": git, "made up": runs, "real": real(parsed.repository)}
-    print(report.write(parsed.name, result).read_text())
+    print(json.dumps(result, indent=1))
+    print(report.write(parsed.name, result))
 
 
 if __name__ == "__main__":
