@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pam_retriever import FitConfig, PredictiveAssociativeIndex, Trajectory
-from pam_retriever.experience.cooccurrence import Experience, LinkWeights, associate
+from pam_retriever.experience.cooccurrence import Experience, associate
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.experience.walk import FAN_OUT, LEAST, walk
 from pam_retriever.experience.weighting import weigh
@@ -100,7 +100,7 @@ steps = st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=8), min_size=1
 
 @given(steps, st.integers(1, 3), st.sampled_from(["none", "log", "difference"]), st.integers(0, 99))
 def test_links_in_memory_and_associations_are_one_graph(trajectories, window, familiarity, seed):
-    """Links in memory equal associations, with salience, and with weights by distance and direction."""
+    """Links in memory equal associations, with salience."""
     random = np.random.default_rng(seed)
     lengths = [len(trajectory) for trajectory in trajectories]
     experience = Experience(
@@ -109,26 +109,16 @@ def test_links_in_memory_and_associations_are_one_graph(trajectories, window, fa
         np.concatenate([np.arange(length) for length in lengths]),
         random.random(sum(lengths)).astype(np.float32) + 0.1,
     )
-    weights = LinkWeights(tuple(random.random(window) + 0.1), tuple(random.random(window) + 0.1))
-    for by_offset in (None, weights):
-        associations = associate(experience, 7, window, by_offset)
-        if not len(associations):
-            return
-        found = weigh(associations, experience, window, familiarity).of(np.arange(7))
-        graph = CooccurrenceGraph(
-            experience.states, experience.trajectory, experience.position, experience.salience
-        ).of(np.arange(7), window, familiarity, by_offset)
-        np.testing.assert_array_equal(found[0], graph[0])
-        np.testing.assert_array_equal(found[1], graph[1])
-        np.testing.assert_allclose(found[2], graph[2], rtol=1e-6)
-
-
-def test_what_came_after_can_count_more_than_what_came_before():
-    experience = Experience(np.arange(3), np.zeros(3, np.int64), np.arange(3))
-    _, linked, weight = associate(experience, 3, 2, LinkWeights((1.0, 0.5), (0.25, 0.125))).of(np.array([1]))
-    assert dict(zip(linked.tolist(), weight.tolist(), strict=True)) == {0: 0.25, 2: 1.0}
-    _, linked, weight = associate(experience, 3, 2, LinkWeights((1.0, 0.5), (0.25, 0.125))).of(np.array([0]))
-    assert dict(zip(linked.tolist(), weight.tolist(), strict=True)) == {1: 1.0, 2: 0.5}
+    associations = associate(experience, 7, window)
+    if not len(associations):
+        return
+    found = weigh(associations, experience, window, familiarity).of(np.arange(7))
+    graph = CooccurrenceGraph(experience.states, experience.trajectory, experience.position, experience.salience).of(
+        np.arange(7), window, familiarity
+    )
+    np.testing.assert_array_equal(found[0], graph[0])
+    np.testing.assert_array_equal(found[1], graph[1])
+    np.testing.assert_allclose(found[2], graph[2], rtol=1e-6)
 
 
 @given(

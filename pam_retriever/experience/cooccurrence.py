@@ -8,7 +8,7 @@ The result is a sparse symmetric matrix in CSR form, built by array operations.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 
 import numpy as np
 
@@ -47,8 +47,8 @@ class Associations:
         indptr: (M + 1,) int64; the associates of memory ``m`` lie at
             ``indptr[m]:indptr[m + 1]`` of the two arrays below.
         indices: (E,) int64 associates, sorted within a row.
-        weights: (E,) float32, sum of the weights of the pair's co-occurrences (``LinkWeights``). By default a weight is
-            the geometric mean of the salience of the two steps, divided by their distance.
+        weights: (E,) float32, sum of the weights of the pair's co-occurrences. A weight is the geometric mean of the
+            salience of the two steps, divided by their distance.
         co_occurrences: (E,) float32, number of co-occurrences of the pair.
         salience: (E,) float32, the highest salience of the pair's co-occurrences: the geometric mean of the two steps.
     """
@@ -84,21 +84,19 @@ class Associations:
         return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
 
 
-def associate(experience: Experience, memories: int, window: int, weights: LinkWeights | None = None) -> Associations:
+def associate(experience: Experience, memories: int, window: int) -> Associations:
     """Collects every pair at most ``window`` positions apart, in both directions.
 
     Args:
         experience: the trajectories.
         memories: M, the number of memories; every state is smaller.
         window: tau, at least 1.
-        weights: the weight of a co-occurrence; None for 1 / distance.
 
     Returns:
         The associations. A memory is never its own associate.
     """
-    by_offset = weights or LinkWeights.inverse(window)
     salience = np.ones(len(experience), np.float32) if experience.salience is None else experience.salience
-    lefts, rights, forward, backward, saliences = [], [], [], [], []
+    lefts, rights, weights, saliences = [], [], [], []
     for offset in range(1, min(window, len(experience) - 1) + 1):
         distance = experience.position[offset:] - experience.position[:-offset]
         left, right = experience.states[:-offset], experience.states[offset:]
@@ -108,8 +106,7 @@ def associate(experience: Experience, memories: int, window: int, weights: LinkW
         lefts.append(left[met])
         rights.append(right[met])
         one, other = salience[:-offset][met], salience[offset:][met]
-        forward.append(by_offset.of(distance[met], one, other))
-        backward.append(by_offset.of(-distance[met], one, other))
+        weights.append(weights_of_co_occurrences(distance[met], one, other, window))
         saliences.append(np.sqrt(one * other))
     if not lefts:
         nothing = np.empty(0, np.float32)
@@ -118,7 +115,7 @@ def associate(experience: Experience, memories: int, window: int, weights: LinkW
     # one number per directed pair, so that one sort groups the co-occurrences
     key = np.concatenate([left * memories + right, right * memories + left])
     pairs, pair_of = np.unique(key, return_inverse=True)
-    total = np.bincount(pair_of, weights=np.concatenate(forward + backward), minlength=len(pairs))
+    total = np.bincount(pair_of, weights=np.tile(np.concatenate(weights), 2), minlength=len(pairs))
     strongest = np.zeros(len(pairs), np.float32)
     np.maximum.at(strongest, pair_of, np.tile(np.concatenate(saliences), 2))
     indptr = np.searchsorted(pairs, np.arange(memories + 1) * memories)
@@ -154,36 +151,20 @@ def within(associations: Associations, members: Int64, lookup: Int64) -> tuple[I
     return rows[inside], columns[inside], entry[inside]
 
 
-@dataclass(frozen=True)
-class LinkWeights:
-    """The weight of a co-occurrence by its offset: how many positions later (or earlier) the other memory came.
+def weights_of_co_occurrences(offset: Int64, one: Float32, other: Float32, window: int) -> Times:
+    """Returns the weights (n,) of co-occurrences: 1 / distance, times the geometric mean of the salience of both steps.
 
-    Attributes:
-        after: (window,) the weights for memories 1, 2, ... positions later.
-        before: (window,) the weights for memories 1, 2, ... positions earlier.
+    Args:
+        offset: (n,) the number of positions by which the other step came later, from -window to window.
+        one: (n,) the salience of the first step.
+        other: (n,) the salience of the second step.
+        window: tau.
     """
+    weights: Times = _by_distance(window)[np.abs(offset)] * np.sqrt(one * other)
+    return weights
 
-    after: tuple[float, ...]
-    before: tuple[float, ...]
 
-    @classmethod
-    @cache  # every query needs it
-    def inverse(cls, window: int) -> LinkWeights:
-        """Returns 1 / distance in both directions."""
-        weights = tuple(1 / distance for distance in range(1, window + 1))
-        return cls(weights, weights)
-
-    @cached_property
-    def _table(self) -> Times:
-        return np.array([*self.before[::-1], 0.0, *self.after])
-
-    def of(self, offset: Int64, one: Float32, other: Float32) -> Times:
-        """Returns the weights (n,) of co-occurrences, times the geometric mean of the salience of the two steps.
-
-        Args:
-            offset: (n,) the number of positions by which the other step came later, from -window to window.
-            one: (n,) the salience of the first step.
-            other: (n,) the salience of the second step.
-        """
-        weights: Times = self._table[offset + len(self.before)] * np.sqrt(one * other)
-        return weights
+@cache  # every query needs it
+def _by_distance(window: int) -> Times:
+    """Returns 1 / distance for the distances up to ``window``; 0 for a step and itself."""
+    return np.array([0.0, *(1 / distance for distance in range(1, window + 1))])

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from pam_retriever.arrays import GrowingArray, added_up, concatenated
 from pam_retriever.experience.chain import Chain
-from pam_retriever.experience.cooccurrence import Links, LinkWeights
+from pam_retriever.experience.cooccurrence import Links, weights_of_co_occurrences
 from pam_retriever.experience.weighting import above_chance
 from pam_retriever.types import Bools, Direction, Familiarity, Float32, Int64
 
@@ -180,7 +180,6 @@ class CooccurrenceGraph:
         rows: Int64,
         window: int,
         familiarity: Familiarity = "none",
-        weights: LinkWeights | None = None,
         latest: int | None = None,
     ) -> Links:
         """Returns the links of each of ``rows``.
@@ -189,17 +188,15 @@ class CooccurrenceGraph:
             rows: (R,) memories; -1 has no links.
             window: tau, the largest distance between linked memories.
             familiarity: the scale that lowers the weight of pairs that co-occur by chance.
-            weights: the weight of a co-occurrence; None for 1 / distance.
             latest: number of steps per row that count, the last stored ones; None for all.
 
         Returns:
             ``owner`` (an index into ``rows``, rising), ``linked`` (a row) and ``weight`` (sum of the weights of their
             co-occurrences, times the factor by ``familiarity``), each (E,), one entry per pair.
         """
-        by_offset = weights or LinkWeights.inverse(window)
         steps = self._occurrences(rows) if latest is None else self.occurrences(rows, latest)
         owner, linked, offset, salience = self._co_occurrences(*steps, window, self.direction)
-        pair, other, weight = added_up(owner, linked, by_offset.of(offset, *salience))
+        pair, other, weight = added_up(owner, linked, weights_of_co_occurrences(offset, *salience, window))
         if familiarity != "none":
             # by chance half of the co-occurrences are on either side
             _, _, co_occurrences = added_up(owner, linked, np.full(len(owner), 1.0 if self.direction is None else 2.0))
@@ -210,7 +207,7 @@ class CooccurrenceGraph:
     def sides(self, rows: Int64, window: int) -> tuple[Int64, Int64, Bools, Float32]:
         """Like ``of``, with one entry per co-occurrence: whether it lies in the graph's direction, and its weight."""
         owner, linked, offset, salience = self._co_occurrences(*self._occurrences(rows), window, None)
-        weight: Float32 = LinkWeights.inverse(window).of(offset, *salience).astype(np.float32)
+        weight: Float32 = weights_of_co_occurrences(offset, *salience, window).astype(np.float32)
         return owner, linked, offset > 0 if self.direction == "after" else offset < 0, weight
 
     def around(self, rows: Int64, window: int) -> tuple[Int64, Int64, Int64]:
