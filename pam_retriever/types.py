@@ -310,8 +310,7 @@ class ScoringWeights:
 
     Attributes:
         weights: the weights of the channels, as log odds per unit of score.
-        mixture: weights of the channels, links of look-alikes, links of the memories that the channels find, and
-            similarity; sum 1.
+        mixture: weights of the channels, links of look-alikes, links of the channels' hits, and similarity; sum 1.
         calibration: slope and intercept of the log odds that cue and memory co-occurred, by the log share; then the
             change of each per unit of the lead of the best memory by the channels.
         appearance: weights of similarity and forward alone, the two channels of a memory that was never experienced.
