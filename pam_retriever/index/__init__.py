@@ -49,9 +49,9 @@ class PredictiveAssociativeIndex(Memories, Learning, Recalling, Tenants, Inspect
         same_embedder: asserts that the embedder makes the same vectors as the one whose name is stored, although its
             name differs.
         names: metadata keys that hold the names of a memory, as strings or lists of strings; for example the title of
-            an article; or a ``Naming``, with headings, subjects of texts and patterns of links. A question then also
+            an article; or a ``Naming``, with headings, openings of texts and patterns of links. A question then also
             finds memories that its hits name. The setting is stored. () for none; None keeps the setting of the index,
-            by default ("title", "name", "aliases"), and the subjects of texts that begin with a definition.
+            by default ("title", "name", "aliases"), and titles or definitions with which texts begin.
 
     Raises:
         InvalidInput: an argument is invalid.

@@ -41,7 +41,7 @@ class MentionRules:
     @classmethod
     def of(cls, naming: Naming) -> MentionRules:
         """Returns the rules of an index."""
-        return cls(NameRules(naming.keys, naming.headings, naming.subjects), LinkRules(patterns=naming.patterns))
+        return cls(NameRules(naming.keys, naming.headings, naming.openings), LinkRules(patterns=naming.patterns))
 
 
 class MentionGraph:

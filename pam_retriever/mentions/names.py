@@ -61,13 +61,12 @@ class NameRules:
         names: metadata keys whose strings, or lists of strings, are names; or a callable that returns names from
             metadata and text.
         headings: whether the first heading of a text (``# like this``, or underlined) is a name, too.
-        subjects: whether the subject that the first sentence of a text defines is its name, if it has no other
-            (``subjects.py``).
+        openings: whether a name in the opening of a text counts for a memory without other names (``openings.py``).
     """
 
     names: tuple[str, ...] | Names = DEFAULT_KEYS
     headings: bool = False
-    subjects: bool = False
+    openings: bool = False
 
     def __post_init__(self) -> None:
         keys = self.names
@@ -84,7 +83,7 @@ class NameRules:
     @property
     def needs_text(self) -> bool:
         """Whether a name may be in the text."""
-        return self.headings or self.subjects or callable(self.names)
+        return self.headings or self.openings or callable(self.names)
 
     def of(self, metadata: Mapping[str, object], text: str | None) -> list[Name]:
         """Returns the names of a memory without duplicates, full names before shortened ones.
@@ -95,14 +94,14 @@ class NameRules:
         given = list(islice(self._strings(metadata, text), MOST_NAMES))
         full = phrases_of(given)
         short = phrases_of(shorter for one in given if (shorter := shortened(one)) != one)
-        if not full and self.subjects and text:
-            full, short = _of_subject(text)
+        if not full and self.openings and text:
+            full, short = _in_opening(text)
         return [Name(phrase) for phrase in full] + [Name(phrase, True) for phrase in short if phrase not in full]
 
     def any_of(self, metadata: Mapping[str, object], text: str | None) -> bool:
         """Returns whether a memory has a name."""
         named = any(phrase_of(one) for one in islice(self._strings(metadata, text), MOST_NAMES))
-        return named or (self.subjects and text is not None and bool(_of_subject(text)[0]))
+        return named or (self.openings and text is not None and bool(_in_opening(text)[0]))
 
     def _strings(self, metadata: Mapping[str, object], text: str | None) -> Iterator[str]:
         if callable(self.names):
@@ -124,8 +123,9 @@ class Naming:
     Attributes:
         keys: the metadata keys whose strings, or lists of strings, are names.
         headings: whether the first heading of a text (``# like this``, or underlined) is a name, too.
-        subjects: whether a memory without other names is named by the subject that its first sentence defines ("Ada
-            Lovelace (1815-1852) was an English mathematician"), once a quarter of the latest texts begin so.
+        openings: whether a memory without other names has the title in the first line of its text as its name, or the
+            subject that its first sentence defines ("Ada Lovelace (1815-1852) was an English mathematician"), once a
+            quarter of the latest texts have one.
         patterns: regular expressions of links to ids or paths, for example ``r"[A-Z]+-\d+"`` for tickets; the first
             group if there is one, else the whole match. They need the extra ``mentions``, and have RE2's syntax.
     """
@@ -133,7 +133,7 @@ class Naming:
     keys: tuple[str, ...] = DEFAULT_KEYS
     headings: bool = False
     patterns: tuple[str, ...] = ()
-    subjects: bool = True
+    openings: bool = True
 
     @classmethod
     def of(cls, names: Sequence[str] | Naming) -> Naming:
@@ -142,22 +142,22 @@ class Naming:
         Raises:
             InvalidInput: ``names`` is invalid.
         """
-        given = names if isinstance(names, Naming) else cls(names, subjects=bool(names))  # type: ignore[arg-type]
+        given = names if isinstance(names, Naming) else cls(names, openings=bool(names))  # type: ignore[arg-type]
         keys = NameRules(given.keys).names
         if callable(keys):
             raise InvalidInput(
                 f"Got names={names!r}.", "metadata keys, or a Naming", "Pass names=('title', 'aliases')."
             )
-        return cls(keys, bool(given.headings), tuple(given.patterns), bool(given.subjects))
+        return cls(keys, bool(given.headings), tuple(given.patterns), bool(given.openings))
 
     @classmethod
     def read(cls, stored: object) -> Naming:
         """Reads a result of ``to_json``; the default for None."""
         if isinstance(stored, dict):
             return cls(
-                tuple(stored["keys"]), stored["headings"], tuple(stored["patterns"]), stored.get("subjects", True)
+                tuple(stored["keys"]), stored["headings"], tuple(stored["patterns"]), stored.get("openings", True)
             )
-        return cls(tuple(map(str, stored)), subjects=bool(stored)) if isinstance(stored, list) else cls()
+        return cls(tuple(map(str, stored)), openings=bool(stored)) if isinstance(stored, list) else cls()
 
     def to_json(self) -> object:
         """Returns the list of keys if ``of`` returns the same for it, else a dict."""
@@ -182,12 +182,12 @@ def phrases_of(names: Iterable[str | None]) -> dict[str, None]:
     return dict.fromkeys(phrase for name in names if name and (phrase := phrase_of(name)))
 
 
-def _of_subject(text: str) -> tuple[dict[str, None], dict[str, None]]:
-    """Returns the phrases of the subject that a text defines, and of its short form."""
-    from pam_retriever.mentions.subjects import short_subject, subject_of  # a long pattern, which few indexes need
+def _in_opening(text: str) -> tuple[dict[str, None], dict[str, None]]:
+    """Returns the phrases of the name in the opening of a text, and of its short form."""
+    from pam_retriever.mentions.openings import opening_names  # a long pattern, which few indexes need
 
-    subject = subject_of(text)
-    return ({}, {}) if subject is None else (phrases_of([subject]), phrases_of([short_subject(subject)]))
+    full, short = opening_names(text)
+    return phrases_of([full]), phrases_of([short])
 
 
 def shortened(name: str) -> str:

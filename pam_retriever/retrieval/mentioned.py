@@ -196,9 +196,9 @@ def _positions(index_mentions: IndexMentions, rows: Int64) -> dict[tuple[int, in
 
 def _called(index_mentions: IndexMentions, id: str, text: str | None, metadata: str) -> str:
     """Returns the first name of a memory, or its id."""
-    from pam_retriever.mentions.subjects import subject_of  # a long pattern, for explanations only
+    from pam_retriever.mentions.openings import opening_names  # a long pattern, for explanations only
 
     known, naming = from_json(metadata, f"The metadata of {id!r}"), index_mentions.naming
     given = (known.get(key) for key in naming.keys)
-    subject = subject_of(text) if text and naming.subjects else None
-    return next((name for name in given if isinstance(name, str)), subject or id)
+    opening = opening_names(text)[0] if text and naming.openings else None
+    return next((name for name in given if isinstance(name, str)), opening or id)

@@ -1,7 +1,7 @@
 """The names and mentions of one index, updated with its memories.
 
-Nothing is searched or stored until a memory has a name, so that texts without names cost nothing. Subjects of texts are
-names only if many texts define one: a turn of a dialogue that does so is an accident. From the first name on,
+Nothing is searched or stored until a memory has a name, so that texts without names cost nothing. Openings
+of texts are names only if many texts have one: in a dialogue it is an accident. From the first name on,
 ``MentionGraph`` holds all texts. The search of memories that are added in bulk is done before the next query, or on
 ``close``: one pass for all of them.
 """
@@ -118,7 +118,7 @@ class IndexMentions:
 
     def build(self) -> None:
         """Searches all memories for names and, if there are any, for mentions."""
-        if any(self._has_name(metadatas) for metadatas in self.store.metadatas()) or self._are_definitions():
+        if any(self._has_name(metadatas) for metadatas in self.store.metadatas()) or self._are_openings_names():
             self._search_all()
         else:
             self._settings.set(STATE, UNNAMED)
@@ -168,18 +168,18 @@ class IndexMentions:
         return MentionGraph(self.store, MentionRules.of(self.naming))
 
     def _have_names(self, metadatas: Sequence[str], texts: Sequence[str | None]) -> bool:
-        """Whether one of the memories that were just added has a name, or their texts show that subjects are names."""
-        return self._has_name(metadatas) or self._are_definitions(texts)
+        """Whether one of the memories that were just added has a name, or their texts show that openings are names."""
+        return self._has_name(metadatas) or self._are_openings_names(texts)
 
-    def _are_definitions(self, added: Sequence[str | None] | None = None) -> bool:
-        """Whether subjects of texts are names: the latest texts are definitions, and so is an added one, if given."""
-        if not self.naming.subjects:
+    def _are_openings_names(self, added: Sequence[str | None] | None = None) -> bool:
+        """Whether openings of texts are names: many of the latest have one, and so has an added one, if given."""
+        if not self.naming.openings:
             return False
-        from pam_retriever.mentions.subjects import SAMPLE, are_definitions, subject_of
+        from pam_retriever.mentions.openings import SAMPLE, are_named, opening_names
 
-        if added is not None and not any(text and subject_of(text) for text in added[-SAMPLE:]):
+        if added is not None and not any(text and opening_names(text)[0] for text in added[-SAMPLE:]):
             return False
-        return are_definitions(self.store.latest_texts(SAMPLE))
+        return are_named(self.store.latest_texts(SAMPLE))
 
     def _has_name(self, metadatas: Sequence[str]) -> bool:
         """Whether a memory with one of these metadata has a name. Parses only metadata that may have one."""

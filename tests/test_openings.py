@@ -1,4 +1,4 @@
-"""A text that begins with a definition names its memory by the subject, if nothing else does."""
+"""A title or a definition with which a text begins names its memory, if nothing else does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ import pytest
 
 from pam_retriever import Naming, PredictiveAssociativeIndex
 from pam_retriever.mentions.names import Name, NameRules
-from pam_retriever.mentions.subjects import SAMPLE, WITHIN, are_definitions, short_subject, subject_of
+from pam_retriever.mentions.openings import (
+    SAMPLE,
+    WITHIN,
+    are_named,
+    opening_names,
+    short_subject,
+    subject_of,
+    title_of,
+)
 from pam_retriever.store.index_mentions import MANY
 
 DIM = 8
@@ -62,11 +70,40 @@ def test_the_subject_of_a_definition(text: str, subject: str | None) -> None:
     assert subject_of(text) == subject
 
 
-def test_only_the_beginning_of_a_text_is_read() -> None:
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("Mara Holt\n\nShe trained as a cook.", "Mara Holt"),
+        ("Shopping list\n- milk", "Shopping list"),
+        ("## The boiler ##\nIt leaks.", "The boiler ##"),
+        ("docs/api.rst\nAPI\n===", "docs/api.rst"),
+        ("Star Wars: Episode IV\nA film.", "Star Wars: Episode IV"),
+        ("日記\n今日は", "日記"),
+        # a sentence, code, a label, one line alone, an indented line, or too long
+        ("She trained as a cook.\nIn Lyon.", None),
+        ("Who runs the canteen?\nMara.", None),
+        ("Dear Mara,\nthank you", None),
+        ("import os\nimport sys", None),
+        ("x = 1\ny = 2", None),
+        ("foo(bar)\nbaz", None),
+        ('"""A module of plain text."""\nx', None),
+        ("Ann: hello there\nBob: hi", None),
+        ("Mara Holt", None),
+        ("Mara Holt\n   \n", None),
+        ("  path\n    Path to be examined", None),
+        ("This part of the documentation covers all the interfaces of a\nlibrary", None),
+        ("", None),
+    ],
+)
+def test_the_title_in_the_first_line(text: str, title: str | None) -> None:
+    assert title_of(text) == title
+
+
+def test_only_the_opening_of_a_text_is_read() -> None:
     assert subject_of("Ada is a " + "x" * 10_000_000) == "Ada"
     assert subject_of("Ada" + " " * WITHIN + "is a mathematician.") is None
-    for part in ("A ", "(", "A (", "Ab, c ", '"A" '):
-        assert subject_of(part * 5_000_000) is None
+    for part in ("A ", "(", "A (", "Ab, c ", '"A" ', "# ", "\n"):
+        assert opening_names(part * 5_000_000) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -84,22 +121,24 @@ def test_the_short_form_of_a_subject(name: str, short: str | None) -> None:
     assert short_subject(name) == short
 
 
-def test_subjects_are_names_of_memories_that_have_no_other() -> None:
-    rules = NameRules(subjects=True)
+def test_openings_are_names_of_memories_that_have_no_other() -> None:
+    rules = NameRules(openings=True)
     assert rules.of({}, DEFINED["temple"]) == [Name("shirley jane temple"), Name("shirley temple", short=True)]
+    assert rules.of({}, "Ada\n\nBob is a cook.") == [Name("ada")]
     assert rules.of({"title": "A star"}, DEFINED["temple"]) == [Name("a star")]
     assert rules.of({"title": "the"}, DEFINED["kiss"]) == [Name("kiss and tell")]  # a stop word is no name
     assert rules.any_of({}, DEFINED["kiss"]) and not rules.any_of({}, "It is a film.") and not rules.any_of({}, None)
     assert NameRules().of({}, DEFINED["temple"]) == []
 
 
-def test_a_quarter_of_the_texts_and_two_at_least_must_be_definitions() -> None:
-    defined, other = "Ada is a mathematician.", "I saw Ada."
-    assert are_definitions([defined, defined])
-    assert are_definitions([defined] * 2 + [other] * 6)
-    assert not are_definitions([defined] * 2 + [other] * 7)
-    assert not are_definitions([defined, other])
-    assert not are_definitions([])
+def test_a_quarter_of_the_texts_and_two_at_least_must_have_names_of_their_own() -> None:
+    named, other = ["Ada is a mathematician.", "Lyon\n\nA city."], "I saw Ada."
+    assert are_named(named)
+    assert are_named(named + [other] * 6)
+    assert not are_named(named + [other] * 7)
+    assert not are_named([named[0], other])
+    assert not are_named([named[0]] * 2)  # both have the same
+    assert not are_named([])
 
 
 def _vectors(n: int) -> np.ndarray:
@@ -157,8 +196,8 @@ def test_a_changed_or_deleted_text_takes_its_name_along(anywhere) -> None:
     assert sorted(names) == ["kiss and tell", "lyon", "republic of ghana", "rhine"]
 
 
-@pytest.mark.parametrize("names", [(), Naming(subjects=False)])
-def test_subjects_are_off_where_asked_also_after_opening_again(tmp_path, names) -> None:
+@pytest.mark.parametrize("names", [(), Naming(openings=False)])
+def test_openings_are_off_where_asked_also_after_opening_again(tmp_path, names) -> None:
     with PredictiveAssociativeIndex.open(tmp_path / "index", DIM, names=names) as index:
         index.add(_of_defined(), ids=list(DEFINED), texts=list(DEFINED.values()))
         assert not index._store.database.mentions.known
@@ -173,7 +212,7 @@ def test_a_dialogue_has_no_names_because_two_turns_define_something() -> None:
     index = PredictiveAssociativeIndex(DIM)
     turns = [f"Thanks, Mel! We saw them {at} times." for at in range(60)]
     for at in (5, 40):
-        turns[at] = "Swimming is a good choice, Evan."
+        turns[at] = f"Swimming {at} is a good choice, Evan."
     for at, turn in enumerate(turns):
         index.append("chat", _vectors(60)[at], id=f"turn {at}", text=turn)
     assert not index._store.database.mentions.known
@@ -181,7 +220,7 @@ def test_a_dialogue_has_no_names_because_two_turns_define_something() -> None:
     assert not index._store.database.mentions.known
 
 
-def test_definitions_are_looked_for_among_the_latest_texts() -> None:
+def test_openings_are_looked_for_among_the_latest_texts() -> None:
     index = PredictiveAssociativeIndex(DIM)
     _fill(index, MANY)
     texts = [f"Place {at} is a town. It lies near Place {at + 1}." for at in range(SAMPLE)]
@@ -189,7 +228,7 @@ def test_definitions_are_looked_for_among_the_latest_texts() -> None:
     assert index._store.database.mentions.known
 
 
-def test_tenants_have_subjects_of_their_own(tmp_path) -> None:
+def test_tenants_have_openings_of_their_own(tmp_path) -> None:
     with PredictiveAssociativeIndex.open(tmp_path / "index", DIM) as index:
         ann, bob = index.tenant("ann"), index.tenant("bob")
         _fill(ann)
@@ -199,7 +238,7 @@ def test_tenants_have_subjects_of_their_own(tmp_path) -> None:
         assert not bob._store.database.mentions.known
 
 
-def test_repair_finds_subjects_again(tmp_path) -> None:
+def test_repair_finds_openings_again(tmp_path) -> None:
     from pam_retriever.store.repair import repair
 
     folder = tmp_path / "index"

@@ -1,21 +1,28 @@
-"""The subject of a text that begins with a definition: "Ada Lovelace (1815-1852) was an English mathematician".
+"""Names in the opening of a text, for a memory that has no other name.
 
-Such a subject is the name of a memory that has no other name. A definition is capitalised words, a form of "to be" and
-an article, in English, German, French, Spanish, Italian, Portuguese or Dutch. Brackets, or a clause between commas, may
-stand before the verb.
+A title is a short first line without a point at its end. Else the name is the subject of a definition: "Ada Lovelace
+(1815-1852) was an English mathematician". A definition is capitalised words, a form of "to be" and an article, in
+English, German, French, Spanish, Italian, Portuguese or Dutch. Brackets or a clause after a comma may stand before the
+verb.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from pam_retriever.mentions.folding import CAPITALS
 
 WITHIN = 400  # characters: the part of a text that is searched
-MOST_WORDS = 10  # per subject
-SAMPLE, SHARE = 200, 0.25  # see ``are_definitions``
+MOST_WORDS = 10  # per name
+SAMPLE, SHARE = 200, 0.25  # see ``are_named``
 
+LONGEST_TITLE = 60  # characters; a line of a wrapped paragraph is longer
+_MARKS = re.compile(r"#{1,6}\s+")
+# the end of a sentence, code, or a label before a text ("Ann: hello")
+_NO_TITLE = re.compile(
+    r"[.!?:;,]$|[={};|<>]|\"\"\"|\w\(|^\w+: |^(?:import|from|def|class|function|const|let|var|return|if|for) "
+)
 _WORD = rf"[\"\u201c\u00ab'\u2018]?[{CAPITALS}\d][^\s()!?;]{{0,63}}"
 _SMALL = (
     r"(?:of|the|and|for|in|on|to|a|an|at|with|from|by|or|de|la|le|les|el|los|las|al|van|von|der|den|dem|und|zu|zum|zur"
@@ -50,6 +57,14 @@ esto este esta eso ese esa ella ellos ellas  isto isso ele ela eles elas  hij zi
 _NO_NAMES = frozenset(_POINTING.split())
 
 
+def title_of(text: str) -> str | None:
+    """Returns the first line of a text if it is a title, without marks of a heading, or None."""
+    first, _, rest = text[:WITHIN].partition("\n")
+    title = _MARKS.sub("", first, 1).rstrip()
+    fits = 0 < len(title) <= LONGEST_TITLE and title.count(" ") < MOST_WORDS and not title[0].isspace()
+    return title if fits and rest.strip() and not _NO_TITLE.search(title) else None
+
+
 def subject_of(text: str) -> str | None:
     """Returns the subject that the first sentence of a text defines, without its article, or None."""
     found = _DEFINITION.match(text[:WITHIN])
@@ -71,10 +86,17 @@ def short_subject(name: str) -> str | None:
     return f"{words[0]} {words[-1]}"
 
 
-def are_definitions(texts: Iterable[str]) -> bool:
-    """Returns whether at least two of some texts, and a quarter of them, begin with a definition.
+def opening_names(text: str) -> tuple[str | None, str | None]:
+    """Returns the title or the subject of a text, and the short form of a subject; None for what is not there."""
+    title = title_of(text)
+    subject = None if title else subject_of(text)
+    return title or subject, short_subject(subject) if subject else None
 
-    Half of the passages of an encyclopaedia do, and one of 500 turns of a dialogue.
+
+def are_named(texts: Sequence[str]) -> bool:
+    """Returns whether at least two of some texts, and a quarter of them, have a name of their own in their opening.
+
+    Half of the passages of an encyclopaedia have one, and nearly all notes and files; one of 500 turns of a dialogue.
     """
-    defined = [subject_of(text) is not None for text in texts]
-    return sum(defined) >= max(2, SHARE * len(defined))
+    names = {name.casefold() for text in texts if (name := opening_names(text)[0])}
+    return len(names) >= max(2, SHARE * len(texts))
