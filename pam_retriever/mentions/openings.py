@@ -19,9 +19,10 @@ SAMPLE, SHARE = 200, 0.25  # see ``are_named``
 
 LONGEST_TITLE = 60  # characters; a line of a wrapped paragraph is longer
 _MARKS = re.compile(r"#{1,6}\s+")
-# the end of a sentence, code, or a label before a text ("Ann: hello")
+# a sentence, code, or a label before a text ("Ann: hello")
 _NO_TITLE = re.compile(
-    r"[.!?:;,]$|[={};|<>]|\"\"\"|\w\(|^\w+: |^(?:import|from|def|class|function|const|let|var|return|if|for) "
+    r"[.!?:;,]$|[!?]\s|\w{4,}\.\s|[={};|<>]|\"\"\"|\w\(|^\w+: "
+    r"|^(?:import|from|def|class|function|const|let|var|return|if|for) "
 )
 _WORD = rf"[\"\u201c\u00ab'\u2018]?[{CAPITALS}\d][^\s()!?;]{{0,63}}"
 _SMALL = (
