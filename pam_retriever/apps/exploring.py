@@ -12,7 +12,13 @@ from urllib.parse import quote
 
 from pam_retriever.apps import terminal
 from pam_retriever.apps.tenant import add_tenant, within
-from pam_retriever.embedding.text_models import DEFAULT, DEFAULT_MODEL, TextModel, is_local
+from pam_retriever.embedding.text_models import (
+    DEFAULT,
+    DEFAULT_MODEL,
+    TextModel,
+    is_local,
+    model_of_index,
+)
 from pam_retriever.errors import IndexLocked, InvalidInput
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.store import repair
@@ -101,14 +107,13 @@ def _to_write(folder: Path, model: TextModel | None) -> PredictiveAssociativeInd
 
 def _model(parsed: argparse.Namespace, used: str | None) -> TextModel | None:
     """Returns the model of the index if it is on this machine; else None, and the page accepts only ids as queries."""
-    name = parsed.model or used
-    if name is None or not is_local(name):
-        if parsed.model is not None:
-            raise InvalidInput(
-                f"Got --model {name}, which is not on this machine.", "a model that is here", "Download it first."
-            )
-        return None
-    return TextModel(DEFAULT if name == DEFAULT_MODEL else name)
+    if parsed.model is None:
+        return None if used is None or not is_local(used) else TextModel(model_of_index(used))
+    if not is_local(parsed.model):
+        raise InvalidInput(
+            f"Got --model {parsed.model}, which is not on this machine.", "a model that is here", "Download it first."
+        )
+    return TextModel(DEFAULT if parsed.model == DEFAULT_MODEL else parsed.model)
 
 
 def _export(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> None:

