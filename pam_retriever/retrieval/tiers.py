@@ -43,7 +43,11 @@ class Tiers:
 
     def best(self) -> list[Candidates]:
         """Returns the best candidates of each cue."""
-        return [one.best(self._k, self._min_score) for one in self._found]
+        return [one if self._is_cut(one) else one.best(self._k, self._min_score) for one in self._found]
+
+    def _is_cut(self, found: Candidates) -> bool:
+        """Whether all candidates of a cue are answers, as mostly."""
+        return self._min_score is None and (self._k is None or len(found.rows) <= self._k)
 
     def _lacks(self, found: Candidates) -> bool:
         """Whether larger pools may add to the candidates of a cue. What they add scores no more than the last."""
