@@ -83,6 +83,8 @@ def test_the_subject_of_a_definition(text: str, subject: str | None) -> None:
         ("She trained as a cook.\nIn Lyon.", None),
         ("Who runs the canteen?\nMara.", None),
         ("Dear Mara,\nthank you", None),
+        ("今日は海へ行きました。\n楽しかった。", None),
+        ("To be continued…\nsoon", None),
         ("Sure! Here is a plan\n1. Cook", None),
         ("Mara trained. In Lyon\nas a cook", None),
         ("import os\nimport sys", None),

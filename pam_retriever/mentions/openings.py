@@ -21,7 +21,7 @@ LONGEST_TITLE = 60  # characters; a line of a wrapped paragraph is longer
 _MARKS = re.compile(r"#{1,6}\s+")
 # a sentence, code, or a label before a text ("Ann: hello")
 _NO_TITLE = re.compile(
-    r"[.!?:;,]$|[!?]\s|\w{4,}\.\s|[={};|<>]|\"\"\"|\w\(|^\w+: "
+    r"[.!?:;,\u2026\u3002\uff01\uff1f\uff1a\uff1b\uff0c\u3001\u061f]$|[!?]\s|\w{4,}\.\s|[={};|<>]|\"\"\"|\w\(|^\w+: "
     r"|^(?:import|from|def|class|function|const|let|var|return|if|for) "
 )
 _WORD = rf"[\"\u201c\u00ab'\u2018]?[{CAPITALS}\d][^\s()!?;]{{0,63}}"
