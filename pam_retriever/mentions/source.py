@@ -20,6 +20,7 @@ from pam_retriever.arrays import among, concatenated, starts_of
 from pam_retriever.mentions.finder import find
 from pam_retriever.mentions.folding import words
 from pam_retriever.mentions.links import are_phrases, phrase_number
+from pam_retriever.mentions.names import STOP_WORDS
 from pam_retriever.mentions.store import Groups, SQLiteMentions, grouped
 from pam_retriever.types import Bools, Float32, Int64
 
@@ -337,11 +338,12 @@ def _gather(several: list[Edges]) -> Mentioned:
 
 
 def _phrases_of(text: str | None) -> Int64:
-    """Returns the numbers of all phrases of consecutive words of the question."""
+    """Returns the numbers of all phrases of the question that ``capitalised`` might find in a text."""
     sequence = words(text)[:1000] if text else []
     phrases = {
         " ".join(sequence[at:end])
-        for at in range(len(sequence))
+        for at, first in enumerate(sequence)
+        if first not in STOP_WORDS
         for end in range(at + 2, min(at + LONGEST_PHRASE, len(sequence)) + 1)
     }
     return np.array(sorted(phrase_number(phrase) for phrase in phrases), np.int64)
