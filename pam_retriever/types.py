@@ -378,7 +378,7 @@ class FitReport(ShownReport):
     associations: int
     coverage: float
     parameters: int
-    config: dict[str, Any] = field(repr=False)
+    config: dict[str, object] = field(repr=False)
     stopped_by: str = "passes"
     calibration: Calibration | None = field(default=None, repr=False)
     requests: int = 0

@@ -19,7 +19,7 @@ BACKENDS = ["exact", "faiss:flat", "faiss:hnsw", "faiss:ivf", "faiss:ivf,sq8"]
 @pytest.fixture(params=[64, *(pytest.param(size, marks=pytest.mark.slow) for size in (100, 200))])
 def at_once(request, monkeypatch) -> int:
     """Sets the chunk size: 200 memories are four chunks and a remainder, two chunks, or one."""
-    monkeypatch.setattr(base.chunks, "__defaults__", (request.param,))
+    monkeypatch.setattr(base, "AT_ONCE", request.param)
     monkeypatch.setattr(faiss_backend, "AT_ONCE", request.param)
     return request.param
 
@@ -57,7 +57,7 @@ def test_a_switch_over_in_chunks(planted, tmp_path, at_once, backend, monkeypatc
 
 
 def test_what_changes_between_two_chunks_is_caught_up(planted, tmp_path, monkeypatch):
-    monkeypatch.setattr(base.chunks, "__defaults__", (64,))
+    monkeypatch.setattr(base, "AT_ONCE", 64)
     monkeypatch.setattr(faiss_backend, "AT_ONCE", 64)
     real, read = StoredVectors.__getitem__, []
 
@@ -90,7 +90,7 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("chunk", [1, pytest.param(3, marks=pytest.mark.slow), "commit"])
 def test_a_kill_between_two_chunks_leaves_the_old_state(planted, tmp_path, monkeypatch, chunk):
-    monkeypatch.setattr(base.chunks, "__defaults__", (64,))
+    monkeypatch.setattr(base, "AT_ONCE", 64)
     monkeypatch.setattr(faiss_backend, "AT_ONCE", 64)
     path = tmp_path / "index"
     with PredictiveAssociativeIndex.open(path, DIM) as index:
@@ -127,7 +127,7 @@ def test_a_kill_between_two_chunks_leaves_the_old_state(planted, tmp_path, monke
 
 def test_chunks_are_trained_on_a_sample_of_all_of_them(monkeypatch):
     """An index trains on a sample of all chunks. These keys are sorted: the first chunk is not like the others."""
-    monkeypatch.setattr(base.chunks, "__defaults__", (4_000,))
+    monkeypatch.setattr(base, "AT_ONCE", 4_000)
     monkeypatch.setattr(faiss_backend, "AT_ONCE", 4_000)
     monkeypatch.setattr(faiss_backend, "SAMPLED", 3_000)
     keys = np.random.default_rng(2).standard_normal((20_000, 24)).astype(np.float32)

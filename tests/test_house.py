@@ -32,7 +32,12 @@ KINDS = re.compile(r"(Backend|Bank|Engine|Store|Documents|Database)$")
 STILL_LONG_FILES: set[str] = set()
 STILL_LONG_FUNCTIONS: set[str] = set()
 STILL_MANY_ARGUMENTS: set[str] = set()
-STILL_ANY: set[str] = set()
+STILL_ANY: set[str] = {  # JSON of the user, whose values the user knows
+    "experience/feedback.py:Feedback.metadata",
+    "jepa/modalities.py:Modality.options",
+    "types.py:Hit.metadata",
+    "types.py:Record.metadata",
+}
 STILL_ISINSTANCE: set[str] = set()
 
 
@@ -88,6 +93,15 @@ def exported() -> Iterator[tuple[str, str]]:
                 yield file.relative_to(PACKAGE).as_posix(), one.__qualname__
 
 
+def attributes(file: str, owner: str) -> Iterator[tuple[str, str]]:
+    """Yields (name, annotation) of the public attributes of a class; a dataclass makes its constructor of them."""
+    for node in parsed((PACKAGE / file).read_text()).body:
+        if isinstance(node, ast.ClassDef) and node.name == owner:
+            for part in node.body:
+                if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name) and part.target.id[0] != "_":
+                    yield part.target.id, ast.unparse(part.annotation)
+
+
 def test_no_file_is_long():
     """An adapter is not held to this: it has few files, named as a developer of its framework expects them."""
     beside = sorted((ROOT / "benchmarks").rglob("*.py"))
@@ -126,6 +140,7 @@ def test_no_public_signature_has_any():
             hints = [one.annotation for one in arguments(function)] + [function.returns]
             if any(re.search(r"\bAny\b", ast.unparse(hint)) for hint in hints if hint):
                 found.add(f"{file}:{name}")
+        found |= {f"{file}:{owner}.{name}" for name, hint in attributes(file, owner) if re.search(r"\bAny\b", hint)}
     assert found == STILL_ANY
 
 

@@ -20,9 +20,9 @@ class Chunked(Protocol):
         """Returns the rows of the array in ``chunk``."""
 
 
-def chunks(count: int, size: int = AT_ONCE) -> Iterator[slice]:
-    """Yields slices that cover ``count`` items, ``size`` at a time."""
-    return (slice(at, min(at + size, count)) for at in range(0, count, size))
+def chunks(count: int) -> Iterator[slice]:
+    """Yields slices that cover ``count`` items, ``AT_ONCE`` at a time."""
+    return (slice(at, min(at + AT_ONCE, count)) for at in range(0, count, AT_ONCE))
 
 
 class AnnIndex(Protocol):

@@ -13,6 +13,8 @@ from pam_retriever.model.forward import PredictorConfig, PredictorWeights
 from pam_retriever.model.keys import unit
 from pam_retriever.types import Float32
 
+BATCH = 4096  # vectors per pass of ``predict``
+
 
 class Predictor(nn.Module):
     """f: d -> hidden (GELU), residual hidden layers (GELU), -> d, LayerNorm.
@@ -158,14 +160,14 @@ class _Linear(nn.Linear):
 
 
 @torch.inference_mode()
-def predict(model: Predictor, vectors: Float32, batch_size: int = 4096) -> Float32:
+def predict(model: Predictor, vectors: Float32) -> Float32:
     """Returns association vectors of (n, d) without codes: f of unit length, and zeros; (n, d + code).
 
     For the mean of all memories (for example if all are equal) a network without biases returns zeros. Then the memory
     itself is the prediction, so that every association vector has a direction.
     """
     device = model.mean.device
-    batches = torch.split(torch.tensor(vectors, dtype=torch.float32), batch_size)
+    batches = torch.split(torch.tensor(vectors, dtype=torch.float32), BATCH)
     predicted = np.zeros((len(vectors), model.config.width), np.float32)
     f = predicted[:, : vectors.shape[1]]
     f[:] = torch.cat([model.associate(b.to(device)).cpu() for b in batches]).numpy()
