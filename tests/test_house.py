@@ -186,6 +186,7 @@ def test_few_calls_lie_between_a_query_and_the_search(planted):
     assert 0 < calls_above_search(lambda: index.recall(vector)) <= CALLS
     assert 0 < calls_above_search(lambda: index.recall(planted.ids[3])) <= CALLS
     assert 0 < calls_above_search(lambda: index.search(vector)) <= CALLS
+    assert 0 < calls_above_search(lambda: index.recall(planted.ids[3], text="text of m009")) <= CALLS
     store = PAMVectorStore(DeterministicFakeEmbedding(size=8))
     store.add_texts(["one", "two"])
     assert 0 < calls_above_search(lambda: store.similarity_search("one")) <= CALLS + 2

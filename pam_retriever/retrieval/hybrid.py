@@ -86,7 +86,11 @@ class HybridScorer:
 
     def _best_of(self, cues: Cues, n: int, k: int, allowed: Rows | None) -> list[Candidates]:
         """Returns at most ``k`` and ``n`` candidates of each cue, from ``n`` per source."""
-        near, association = self._near(cues, n, allowed), None
+        association = None
+        if allowed is cues.among and n <= cues.near.shape[1]:
+            near = cues.near[:, :n]  # the look-up of the cues serves
+        else:
+            near = self._view.similar.search(cues.given, n, allowed)[1]
         if self._channels.association:
             only = replace(self._channels, similarity=0.0)
             association = query_vectors(only, cues.given, cues.completed, cues.predicted)
@@ -98,12 +102,6 @@ class HybridScorer:
             ).best(min(k, n), None)
             for at in range(len(cues))
         ]
-
-    def _near(self, cues: Cues, n: int, allowed: Rows | None) -> Int64:
-        """Returns the ``n`` allowed memories most similar to each cue; reuses the look-up of the cues if possible."""
-        if allowed is cues.among and n <= cues.near.shape[1]:
-            return cues.near[:, :n]
-        return self._view.similar.search(cues.given, n, allowed)[1]
 
     def _towards(self, cues: Cues) -> Sequence[Directed | None]:
         """For each cue, returns the directed part of the association."""
