@@ -79,15 +79,20 @@ def plain_weekend(match: Match) -> Atom | None:
     return match.fixed(weekend(now, 0 if begun or match.context.future else -1), "weekend")
 
 
+_ONE = listed("a an ein eine einen einem einer")
+
+
 def rolling_units(match: Match) -> Atom | None:
-    """Reads "in the last three days", "the next two weeks"."""
+    """Reads "in the last three days", "the next two weeks", "since two weeks"."""
     unit = match.word("U")
+    if match.codes() == "stU" and match.token("t").text.lower() not in _ONE:
+        return None  # "since the week"
     previous = match.tokens[match.first - 1] if match.first else None
     lasts = match.has("L") and (match.context.said or _lasts(match) or match.token("L").text == "prior")
     bare = not match.has("t") and match.context.language == "en" and previous is not None
     if lasts and bare and previous is not None and previous.code not in "isrT.,":
         return None  # "Does the film last 2 hours?"
-    count = match.number("N") if match.has("N") else 5 if match.number("w") == 1 else 2
+    count = match.number("N") if match.has("N") else 1 if not match.has("w") else 5 if match.number("w") == 1 else 2
     if (two := re.search(r"N([&u,]?)N", match.codes())) is not None:  # "the last two or three weeks"
         if not two[1] and match.context.language != "zh":
             return None
@@ -162,9 +167,6 @@ def within(match: Match) -> Atom | None:
     few = match.has("w") and match.number("w") == 1
     count = match.number("N") if match.has("N") else 5 if few else 2 if match.has("w") else 1
     return match.fixed((midnight(now), midnight(moved(now, unit, count)) + DAY), "range")
-
-
-_ONE = listed("a an ein eine einen einem einer")
 
 
 def ahead(match: Match) -> Atom | None:

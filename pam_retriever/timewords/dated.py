@@ -22,6 +22,8 @@ def day_and_month(match: Match) -> Atom | None:
         return None
     day = match.number("O") if match.has("O") else match.number("N")
     following = match.next()
+    if match.has("N") and match.token("N").text.lower() == "one":
+        return None  # "the next one May 2026"
     if match.has("N") and match.tokens[match.last].code == "N" and following is not None and following.code == "U":
         return None  # "in March 3 weeks ..."
     number = match.number("M")
@@ -68,12 +70,17 @@ def month(match: Match) -> Atom | None:
     return in_year(match, of, "month", weak=match.context.language != "zh")
 
 
-def month_of_short_year(match: Match) -> Atom | None:
-    """Reads "march of 24"."""
+def of_short_year(match: Match) -> Atom | None:
+    """Reads "march of 24", "summer 24"."""
     found = match.token("N").text
     if len(found) != 2 or not begins_phrase(match) or match.context.language != "en":
         return None
-    return match.fixed(unit_at("month", datetime(2000 + int(found), match.number("M"), 1)), "month")
+    year = 2000 + int(found)
+    if year > match.context.now.year + _NEAR_YEARS:
+        return None  # the song "Summer of 69"
+    if match.has("S"):
+        return match.fixed(season_of(year, match.number("S")), "season")
+    return match.fixed(unit_at("month", datetime(year, match.number("M"), 1)), "month")
 
 
 def counted_month(match: Match) -> Atom | None:

@@ -133,13 +133,14 @@ def _day_and_month(match: re.Match[str], before: str, language: str) -> list[Tok
     if not dotted and language in ("fr", "es") and day > month:
         governors += "fo"  # "du 12/3", unlike "du 3/4"
     sure = _SURE.fullmatch(match[0]) is not None and language == "en"
+    padded = not dotted and language == "en" and "0" in (match[0][0], match[0][-2])  # "18/06"
     until = (_TO_DAY if dotted else _TO_FIGURES).match(match.string, end)
     ranged = until is not None or before in ("u", "&")
     if dotted:
         sure = ranged or match.string[max(0, start - 4) : start].lower() in ("den ", "dem ")
     elif until is not None and language == "en":
         sure = sure or _SURE.fullmatch(until[1]) is not None  # "8/5 to 8/16"
-    governed = week or (bool(before) and before in governors) or (sure and (ranged or before == "t"))
+    governed = week or padded or (bool(before) and before in governors) or (sure and (ranged or before == "t"))
     known = 1 <= day <= 31 and 1 <= month <= 12 and (dotted == (language == "de") or not dotted)
     if not governed or not known or chained or match[0] == "9/11":
         return [Token("#", 0, start, end, match[0])]

@@ -18,10 +18,10 @@ PART = "(?:v?[io]?t?v?P)"  # "morning", "early in the morning", "in the early ho
 # a time of day behind its day, and before it
 AT = (
     rf"(?:{_RANGE}|[aBqf]?[hgu]?[hgu]?t?C(?!n?t?(?:M[NO]|[NO]o?M|D|R))(?:[ofi]?t?P)?"
-    rf"|PC|[hi]t?P|v{PART}|[hg]t?N(?=[.,]|$))"
+    rf"|PC|[hi]t?P|v{PART}|[hg]t?N(?:it?P|(?=[.,]|$)))"
 )
 CLOCK = rf"(?:(?:{_RANGE}|[aBq]?[hg]?C|[hg]N(?=n?R|nW)|PoC),?[no]?t?)"
-_SPOKEN = re.compile(r"[hg]t?N$|^[hg]N|^[aBq]N(?=t?[LT]P)")  # "Friday around 3", "around 6 this evening"
+_SPOKEN = re.compile(r"[hg]t?N(?:it?P)?$|^[hg]N|^[aBq]N(?=t?[LT]P)")  # "Friday around 3", "around 6 this evening"
 _AFTER_NOON = re.compile("1[3-9]|2[0-3]")
 _AFTERNOON = re.compile(r"[1-6](?:[:h][\d:]*)?")  # of a time of day without am, pm or a zero
 

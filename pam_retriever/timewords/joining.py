@@ -299,7 +299,7 @@ def _is_year_of(joiner: Joiner, part: Atom, whole: Atom) -> bool:
     """Whether one time comes every year, and the other is one year: "christmas" and "last year"."""
     named = joiner.codes[part.first : part.last + 1]
     years = joiner.codes[whole.first : whole.last + 1]
-    relative = re.fullmatch("t?(?:[LXT]U|U[LX]|[Nt]UA)", years) is not None
+    relative = re.fullmatch("t?(?:[LXT]U|U[LX]|[Nt]UA|[AB][Nt]U)", years) is not None
     whole_year = (
         whole.kind == "year" and whole.fixed and (relative or (years == "Y" and joiner.before(whole)[-1:] == "i"))
     )

@@ -61,6 +61,7 @@ DEPENDING: dict[str, tuple[str, bool, Entry | None]] = {
         ("starting", "commencing", "ending", "ended"), ("U", True, (("o", 1),))
     ),  # "the week ending 6 September"
     "beginning": ("U", True, (("o", 1),)),
+    "pm": ("RW", False, None),  # "yesterday pm", unlike "the PM"
     "mo": ("NtLXTV", False, None),  # "2 mo ago", unlike "Mo Farah"
     "du": ("vPNOUSHQ", True, (("o", 1),)),  # "à la fin du mois dernier", unlike "du 3 au 10 mai"
     "sept": ("NO", True, (("M", 9),)),  # "20 sept. 2014", unlike "sept jours"
@@ -89,7 +90,7 @@ def words(language: str) -> tuple[dict[str, Entry], dict[str, list[tuple[tuple[s
             else:
                 phrases.setdefault(parts[0], []).append((parts, entry))
     if language == "en":
-        _add_spoken_years(phrases)
+        _add_spoken_years(single, phrases)
     _add_numbers(single, phrases, language)
     _add_forms(single, language)
     _add_plain(single, phrases, language)
@@ -107,17 +108,23 @@ def _spellings(name: str) -> set[str]:
     )
 
 
-def _add_spoken_years(phrases: dict[str, list[tuple[tuple[str, ...], Entry]]]) -> None:
-    """Adds "nineteen ninety nine" and "twenty twenty-three"."""
-    tens = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-    ones = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
-    for front, century in (("nineteen", 1900), ("twenty", 2000)):
-        for ten, first in enumerate(tens if century == 1900 else tens[:1], 2):
-            for one, last in enumerate(ones, 1):
-                entry: Entry = (("Y", century + 10 * ten + one),)
-                phrases.setdefault(front, []).extend(
-                    [((front, first, last), entry), ((front, f"{first}-{last}"), entry)]
-                )
+_WHOLE_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+
+
+def _add_spoken_years(single: dict[str, Entry], phrases: dict[str, list[tuple[tuple[str, ...], Entry]]]) -> None:
+    """Adds "nineteen ninety nine", "twenty fifteen", "twenty twenty-three", "two thousand and five"."""
+    names = {entry: name for name, entry in single.items()}
+    small: list[tuple[tuple[str, ...], int]] = [((names[("N", number),],), number) for number in range(1, 20)]
+    large: list[tuple[tuple[str, ...], int]] = []
+    for first, ten in enumerate(_WHOLE_TENS, 2):
+        large.append(((ten,), 10 * first))
+        for (one,), last in small[:9]:
+            large += [((ten, one), 10 * first + last), ((f"{ten}-{one}",), 10 * first + last)]
+    years = [(("nineteen", *spoken), 1900 + number) for spoken, number in small[9:] + large]
+    years += [(("twenty", *spoken), 2000 + number) for spoken, number in small[9:] + large if number < 40]
+    years += [(("two", "thousand", *link, *spoken), 2000 + n) for spoken, n in small for link in ((), ("and",))]
+    for spoken, year in years:
+        phrases.setdefault(spoken[0], []).append((spoken, (("Y", year),)))
 
 
 _TENS = {  # with the words that join them to one, and to other numbers

@@ -101,10 +101,16 @@ def half_of_decade(match: Match) -> Atom | None:
     return match.fixed((start, moved(start, "year", 5)), "part of decade")
 
 
+# "the last days of June"
+_SEVERAL = ("days", "weeks", "tage", "tagen", "wochen", "jours", "semaines", "días", "semanas")
+
+
 def nth_in_month(match: Match) -> Atom | None:
     """Reads "the first week of May", "the last Friday of June", "the second week of last month"."""
     nth = -1 if match.has("L") and not match.has("O") else match.number("O")
     count = match.number("N") if match.has("N") else 1 if not match.has("w") else 5 if match.number("w") == 1 else 2
+    if count == 1 and match.has("U") and match.token("U").text.lower() in _SEVERAL:
+        count = 5 if match.word("U") == "day" else 2
     most = 31 if match.has("U") and match.word("U") == "day" else 5
     if not 1 <= count <= most or (match.has("M") and match.token("M").weak):
         return None

@@ -50,6 +50,10 @@ def is_adverb(match: Match, named: str) -> bool:
     if previous.code == "&" and _is_listed(match):
         return True
     word = previous.text.lower()
+    if match.first > 1 and (match.tokens[match.first - 2].text.lower(), word) == ("it", "was"):
+        return True  # "in I think it was September"
+    if word == "(":
+        return following is not None and following.text == ")"
     lower = previous.text.islower() or match.first == 1
     return previous.code == "," or (previous.code == "x" and lower and word not in _OWNERS | _NO_TIME | _IS)
 

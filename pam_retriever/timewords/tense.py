@@ -42,7 +42,11 @@ FUTURE = Forms(
         ),
         ("We'll go.", r"'ll\b"),
         ("When is the exam?", r"\bwhen(?:['’]s| is| are| does| do)\b"),
-        ("I need to call.", r"\bneeds? to\b|\bha(?:s|ve) to\b"),
+        (
+            "I need to call.",
+            r"\b(?:needs?|has|have) to\b"
+            r"(?! (?:know|remember|recall|(?:find|check|look|see)(?: out| up)? (?:wh\w+|how|if))\b)",
+        ),
     ),
     de=(("Er wird kommen.", one_of("wird werden werde wirst muss müssen planen plane geplant vorhaben")),),
     fr=(

@@ -83,7 +83,7 @@ def _needed() -> _Needed:
                 if code in "UPd"
                 else None
             )
-            if named is None and code in "LVXTAFNOBewvc":
+            if named is None and code in "LVXTAFNOBewvcs":
                 named = beside
             if named is not None:
                 named.update(part for part in _WORD.findall(word) if len(part) > 1)  # not the "s" of "valentine's"
@@ -153,6 +153,9 @@ def _spaced(text: str, language: str, begin: int, finish: int) -> list[Token]:
         match = matches[at]
         word = match[0]
         if match.lastgroup in _WORDS and _is_unknown(word, known):  # most words
+            if language == "en" and _is_filler(word, tokens[-1:]):
+                at += 1
+                continue
             named = word[0].isupper() and not plain and bool(tokens) and tokens[-1].code != "."
             named = named and word[:2] not in _FIRST_PERSON
             start, end = match.span()
@@ -218,6 +221,14 @@ def _is_unknown(word: str, known: frozenset[str]) -> bool:
     if lowered in known:
         return False
     return lowered.isalpha() or ("-" not in lowered and known.isdisjoint((_bare(lowered), lowered.replace("’", "'"))))
+
+
+_FILLERS = frozenset(["um", "uh", "er", "erm", "hmm"])
+
+
+def _is_filler(word: str, before: list[Token]) -> bool:
+    """Whether a word only fills a pause: "on uh Monday", "at like three"."""
+    return word in _FILLERS or (word == "like" and bool(before) and before[0].code in "inhgsBaqf")
 
 
 def _ends_phrase(tokens: list[Token], matches: list[re.Match[str]], at: int, single: dict[str, Entry]) -> bool:

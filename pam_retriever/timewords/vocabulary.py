@@ -23,7 +23,7 @@ W6: sunday sun
 Uminute: minute minutes min mins|Uhour: hour hours hr hrs|Uday: day days
 Uweek: week weeks wk wks|Umonth: month months mos mo|Uyear: year years yr yrs
 Uquarter: quarter quarters qtr|Udecade: decade decades|Ucentury: century centuries
-Uweekend: weekend weekends week-end wknd
+Uweekend: weekend weekends week-end wknd wkend
 Uhalf: half|N2 Uweek: fortnight|C12h: noon midday lunchtime|C0h: midnight
 N6 Umonth: half_a_year half_year|N30 Uminute: half_an_hour half_hour|N15 Uminute: quarter_of_an_hour quarter_hour
 N5 Uyear: half_a_decade|Uweek: calendar_week cw|Uyear: fiscal fiscal_year
@@ -55,9 +55,9 @@ Hchinese_new_year: chinese_new_year lunar_new_year
 Hmid-autumn: mid-autumn_festival|Hdragon_boat: dragon_boat_festival|Hdiwali: diwali|Hholi: holi|Hpurim: purim
 Hpassover: passover|Hrosh_hashanah: rosh_hashanah|Hyom_kippur: yom_kippur|Hsukkot: sukkot|Hhanukkah: hanukkah chanukah
 Heid: eid eid_al-fitr|Heid_al-adha: eid_al-adha
-R-1: yesterday yday ystdy|R0: today
+R-1: yesterday yday ystdy yest|R0: today
 R1: tomorrow tmrw tommorow tmr tmw tomo|R-2: day_before_yesterday|R2: day_after_tomorrow
-Pmorning: morning|L1 Pnight: overnight|B1: pre_-|a1: post_-|Pafternoon: afternoon arvo|Pevening: evening
+Pmorning: morning|L1 Pnight: overnight|B1: pre_-|a1: post_-|Pafternoon: afternoon arvo pm|Pevening: evening
 Pnight: night nite|R0 Pnight: tonight tonite
 R-2 Pnight: the_night_before_last|w1 Uday A1: the_other_day the_other_night the_other_evening|n1 Uweekend: all_weekend
 Pdawn: early_hours small_hours
@@ -73,11 +73,11 @@ X1: next coming upcoming following|T1: this current|L2: before_last
 X2: after_next
 A1: ago back earlier_than_now or_so_ago|F1: from_now hence|w1: few several some|w2: couple coupla
 vearly: early|vmid: mid middle_of middle|vlate: late
-vbegin: beginning_of start_of beginning start|vend: end_of end
+vbegin: beginning_of start_of begin_of beginning start|vend: end_of end
 eearlier: earlier older sooner|elater: later newer
 erest: rest_of remainder_of|fopen: no_earlier_than not_before starting_from
 k: now right_now the_present present
-t1: the a an|o1: of|i1: in during throughout within over in_about in_around in_roughly in_like
+t1: the a an|o1: of|i1: in during throughout within over in_about in_around in_roughly
 n1: on|h1: at|r1: for|b1: between|&1: and or vs versus|f1: from
 u1: to through thru until till til – — -|s1: since|a1: after later_than more_recent_than
 aage: newer_than no_older_than not_older_than|g1: around about circa approx approx_.
