@@ -116,7 +116,7 @@ def test_feedback_leaves_mentions_and_their_reasons(anywhere):
 
 
 def test_without_names_nothing_changes(anywhere):
-    texts = ["see [a](b)", "Shirley Temple was here", "Shirley Temple again", "https://x.org/b", "kiss the title"]
+    texts = ["see [a](x)", "Shirley Temple was here", "Shirley Temple again", "https://x.org/b", "kiss the title"]
     metadatas = [{"kind": "title"}, {}, {"title": None}, {"other": "Shirley Temple"}, {"aliases": []}]
     answers = []
     for names in (None, ()):

@@ -253,3 +253,44 @@ def test_repair_finds_openings_again(tmp_path) -> None:
     repair(folder)
     with PredictiveAssociativeIndex.open(folder) as index:
         assert _ask(index) == expected == ["kiss", "temple"]
+
+
+NOTES = {
+    "canteen.md": "the canteen is run by [her](mara.md) since spring.",
+    "mara.md": "she trained as a cook in the south.",
+}
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_a_question_follows_links_of_notes_without_titles(anywhere, one_by_one) -> None:
+    index = anywhere(DIM)
+    _fill(index)
+    vectors = np.eye(DIM, dtype=np.float32)[:2]
+    if one_by_one:
+        for at, (id, text) in reversed(list(enumerate(NOTES.items()))):  # the target first
+            index.add(vectors[at : at + 1], ids=[id], texts=[text])
+    else:
+        index.add(vectors, ids=list(NOTES), texts=list(NOTES.values()))
+    hits = index.recall(vectors[0], 2, text="who runs the canteen?", explain=True)
+    assert hits.ids == ["canteen.md", "mara.md"]
+    assert repr(hits[1].mentions[0]) == '"canteen.md" names "mara.md"'
+
+
+def test_wiki_links_lead_to_a_file_by_its_source() -> None:
+    index = PredictiveAssociativeIndex(DIM)
+    _fill(index)
+    texts = ["the canteen is run by [[Mara Holt]] since spring.", "she trained as a cook."]
+    sources = [{"source": "notes/canteen.md"}, {"source": "notes/Mara Holt.md"}]
+    index.add(np.eye(DIM)[:2], texts=texts, metadatas=sources)
+    hits = index.recall(np.eye(DIM)[0], 2, text="who runs the canteen?")
+    assert [hit.metadata["source"] for hit in hits] == ["notes/canteen.md", "notes/Mara Holt.md"]
+
+
+def test_links_that_lead_nowhere_and_bare_paths_change_nothing() -> None:
+    texts = ["see [a](b) and https://x.org/b", "see note/1 and/or note/2", "[[nobody]]", "see [me](note/3)"]
+    index = PredictiveAssociativeIndex(DIM)
+    index.add(_vectors(4), ids=["note/0", "note/1", "note/2", "note/3"], texts=texts)
+    assert not index._store.database.mentions.known
+    off = PredictiveAssociativeIndex(DIM, names=())
+    off.add(_vectors(2), ids=list(NOTES), texts=list(NOTES.values()))
+    assert not off._store.database.mentions.known

@@ -44,9 +44,8 @@ class EngineMentions(SQLiteMentions):
         for at in range(0, len(rows), AT_ONCE):
             yield [metadata for _, _, metadata in self._memories.contents(rows[at : at + AT_ONCE]).values()]
 
-    def latest_texts(self, count: int) -> list[str]:
-        contents = self._memories.contents(self.rows()[-count:])
-        return [text for _, text, _ in contents.values() if text is not None]
+    def latest(self, count: int) -> list[Document]:
+        return self.documents(self.rows()[-count:])
 
     def rows(self) -> Int64:
         return self._memories.rows()

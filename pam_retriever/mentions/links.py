@@ -23,6 +23,8 @@ from pam_retriever.types import Bools, Int64
 if TYPE_CHECKING:
     import re2
 
+    from pam_retriever.mentions.store import Document
+
 DEFAULT_FIELDS = ("source", "url", "path", "file_path", "ref_doc_id")  # LlamaIndex sets the last for a chunk
 MOST_LINKS = 1000  # distinct keys per text; the rest is ignored
 MOST_CHARACTERS = 1000  # per target
@@ -51,6 +53,7 @@ _OTHERS = (  # each with a string that a text must contain to match
     ("/", re.compile(r"(?<![\w./-])((?:\.{1,2}/)?[\w.-]{1,100}(?:/[\w.-]{1,100}){1,20})(?![\w/])")),  # a path
 )
 _SIGNS = ("[", "]", "/", "=")  # every link has one of them; a search for a single character costs least
+_WRITTEN = ("[[", "](", "]:", "href", "src")  # one of them is in every link that is no mere path or URL
 _SCHEME = re.compile(r"^([a-z][a-z0-9+.-]{1,20}):(?://)?", re.I)
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,8}$")
 _UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")
@@ -124,6 +127,25 @@ class LinkRules:
                 target = match.group(group)
                 if target and len(target) <= MOST_CHARACTERS:
                     yield [target], *match.span(group)
+
+
+def has_link(text: str) -> bool:
+    """Returns whether a text may have a link that was written as one: a path or a URL may be there by accident."""
+    return any(sign in text for sign in _WRITTEN)
+
+
+def are_linked(documents: Sequence[Document], rules: LinkRules) -> bool:
+    """Returns whether a link in one of some memories points to another of them."""
+    bearers: dict[int, set[int]] = {}
+    for one in documents:
+        for number in rules.keys_of(one.id, one.metadata):
+            bearers.setdefault(number, set()).add(one.row)
+    return any(
+        bearers.get(link.number, set()) - {one.row}
+        for one in documents
+        if one.text and has_link(one.text)
+        for link in rules.links_of(one.text, one.metadata)
+    )
 
 
 def number_of(key: str) -> int:

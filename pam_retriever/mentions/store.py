@@ -134,10 +134,10 @@ class SQLiteMentions:
             yield [str(metadata) for _, metadata in found]
             last = found[-1][0]
 
-    def latest_texts(self, count: int) -> list[str]:
-        """Returns the texts of the latest ``count`` memories that have one."""
-        found = self._sql.fetch("SELECT text FROM memories WHERE text IS NOT NULL ORDER BY row DESC LIMIT ?", [count])
-        return [str(text) for (text,) in found]
+    def latest(self, count: int) -> list[Document]:
+        """Returns the latest ``count`` memories."""
+        rows = self._sql.fetch("SELECT row FROM memories ORDER BY row DESC LIMIT ?", [count])
+        return self.documents(np.array(rows, np.int64).reshape(-1))
 
     def rows(self) -> Int64:
         """Returns all rows, sorted."""

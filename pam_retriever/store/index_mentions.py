@@ -1,7 +1,7 @@
 """The names and mentions of one index, updated with its memories.
 
 Nothing is searched or stored until a memory has a name, so that texts without names cost nothing. Openings
-of texts are names only if many texts have one: in a dialogue it is an accident. From the first name on,
+of texts are names only if many texts have one: in a dialogue it is an accident. From the first name or link on,
 ``MentionGraph`` holds all texts. The search of memories that are added in bulk is done before the next query, or on
 ``close``: one pass for all of them.
 """
@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # the search for names is loaded if a memory has one
 NAMES, STATE = "names", "mentions"  # settings: the metadata keys of names, and whether mentions are searched for
 WAITING = "mentions_waiting"  # setting: the first and last row of each bulk whose search is pending
 UNNAMED, SEARCHED = "no names", "searched"
+OFF = Naming.of(())  # links are not followed either
 MANY = 1000  # memories in one call from which a new search of all may be faster
 SHARE = 0.5  # of all texts: for a smaller share an update costs less than a new search
 
@@ -118,7 +119,7 @@ class IndexMentions:
 
     def build(self) -> None:
         """Searches all memories for names and, if there are any, for mentions."""
-        if any(self._has_name(metadatas) for metadatas in self.store.metadatas()) or self._are_openings_names():
+        if any(self._has_name(metadatas) for metadatas in self.store.metadatas()) or self._have_latest():
             self._search_all()
         else:
             self._settings.set(STATE, UNNAMED)
@@ -168,18 +169,29 @@ class IndexMentions:
         return MentionGraph(self.store, MentionRules.of(self.naming))
 
     def _have_names(self, metadatas: Sequence[str], texts: Sequence[str | None]) -> bool:
-        """Whether one of the memories that were just added has a name, or their texts show that openings are names."""
-        return self._has_name(metadatas) or self._are_openings_names(texts)
+        """Whether one of the memories that were just added has a name, or their texts have names or links."""
+        return self._has_name(metadatas) or self._have_latest(texts)
 
-    def _are_openings_names(self, added: Sequence[str | None] | None = None) -> bool:
-        """Whether openings of texts are names: many of the latest have one, and so has an added one, if given."""
-        if not self.naming.openings:
+    def _have_latest(self, added: Sequence[str | None] | None = None) -> bool:
+        """Whether many of the latest texts have a name in their opening, or one links to another.
+
+        Of ``added`` texts, one must have a name or a link.
+        """
+        naming = self.naming
+        if naming == OFF:
             return False
+        from pam_retriever.mentions.links import LinkRules, are_linked, has_link
         from pam_retriever.mentions.openings import SAMPLE, are_named, opening_names
 
-        if added is not None and not any(text and opening_names(text)[0] for text in added[-SAMPLE:]):
+        some = None if added is None else [text for text in added[-SAMPLE:] if text]
+        opened = naming.openings and (some is None or any(opening_names(text)[0] for text in some))
+        linked = some is None or any(has_link(text) for text in some)
+        if not opened and not linked:
             return False
-        return are_named(self.store.latest_texts(SAMPLE))
+        latest = self.store.latest(SAMPLE)
+        if opened and are_named([one.text for one in latest if one.text]):
+            return True
+        return linked and are_linked(latest, LinkRules(patterns=naming.patterns))
 
     def _has_name(self, metadatas: Sequence[str]) -> bool:
         """Whether a memory with one of these metadata has a name. Parses only metadata that may have one."""
