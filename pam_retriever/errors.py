@@ -18,6 +18,10 @@ class PAMError(Exception):
         self.got, self.expected, self.fix = _within(got), expected, fix
         super().__init__(f"{self.got} Expected {expected}. {fix}")
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # a pool of processes pickles the errors of its workers; Exception would pass the whole message to __init__
+        return _restored, (type(self), self.args, self.__dict__)
+
     def __str__(self) -> str:
         # KeyError would print the repr of its argument
         return str(self.args[0])
@@ -91,6 +95,14 @@ class MissingExtra(PAMError, ImportError):
             f"the extra '{extra}'",
             f"Install it with: pip install 'pam-retriever[{extra}]'",
         )
+
+
+def _restored(kind: type[PAMError], args: tuple[object, ...], attributes: dict[str, object]) -> PAMError:
+    """Returns an error that was pickled or copied."""
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
 
 
 def _within(text: str) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
@@ -156,6 +155,18 @@ class PAMVectorStore(StoredFeedback, VectorStore):
         index = self.index
         return f"PAMVectorStore({'empty' if index is None else repr(index)}, {type(self.embedding).__name__})"
 
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuses ``pickle`` and ``copy``: two objects would share one database.
+
+        Raises:
+            InvalidInput: always.
+        """
+        raise InvalidInput(
+            "A PAMVectorStore was to be pickled or copied.",
+            "its folder, which several processes may read",
+            "Use PAMVectorStore(embedding, path=..., read_only=True) there, or save_local() and load_local().",
+        )
+
     def tenant(self, name: str) -> Self:
         """Returns the store of one tenant, with the settings of this one. Tenants share no data.
 
@@ -168,7 +179,8 @@ class PAMVectorStore(StoredFeedback, VectorStore):
         return self._lazy.tenant(name, self._tenant, lambda: self._of_tenant(name))
 
     def _of_tenant(self, name: str) -> Self:
-        store = copy(self)
+        store = object.__new__(type(self))
+        store.__dict__.update(self.__dict__)
         store._tenant, store._owned, store._writing = name, False, threading.Lock()
         return store
 

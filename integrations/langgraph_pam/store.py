@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import NoReturn
 
 import numpy as np
 from langgraph.store.base import BaseStore, Op, PutOp, Result, SearchOp, TTLConfig
@@ -112,6 +113,18 @@ class PAMStore(BaseStore):
         except BaseException:
             self.close()
             raise
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuses ``pickle`` and ``copy``: two objects would share one database.
+
+        Raises:
+            InvalidInput: always.
+        """
+        raise InvalidInput(
+            "A PAMStore was to be pickled or copied.",
+            "one object for its folder, which any thread may call",
+            "Pass the same object on. In another process, open PAMStore(path) after this one is closed.",
+        )
 
     # ---- the two abstract methods of LangGraph
 

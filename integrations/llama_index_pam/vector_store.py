@@ -163,6 +163,10 @@ class PAMVectorStore(StoredFeedback, BasePydanticVectorStore):
             "Use PAMVectorStore(path=..., read_only=True) there, or persist() and from_persist_path().",
         )
 
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> NoReturn:
+        """Refuses ``copy.deepcopy``, as ``pickle``."""
+        self.__getstate__()
+
     def close(self) -> None:
         """Closes the index, or for a tenant's store the tenant. The store cannot be used afterwards."""
         self._lazy.close(None if self._owned else self._tenant)
