@@ -1,6 +1,7 @@
 """Every filter operator of LlamaIndex, alone and nested, agrees with Python's own operators."""
 
 import functools
+from importlib.metadata import version
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -282,6 +283,10 @@ def test_any_filter_selects_the_same_as_python(metadatas, filters, k):
     assert not exact or sorted(kept) == expected
 
 
+@pytest.mark.skipif(
+    tuple(map(int, version("llama-index-core").split(".")[:3])) < (0, 14, 23),
+    reason="before, != and nin of the simple store left out nodes without the key",
+)
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(METADATA, min_size=1, max_size=5),
