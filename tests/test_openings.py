@@ -224,6 +224,35 @@ def test_a_dialogue_has_no_names_because_two_turns_define_something() -> None:
     assert not index._store.database.mentions.known
 
 
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_a_title_of_one_memory_does_not_make_openings_names_of_others(one_by_one) -> None:
+    index = PredictiveAssociativeIndex(DIM)
+    index.add(_vectors(1), ids=["titled"], texts=["A country."], metadatas=[{"title": "Ghana"}])
+    turns = [f"Thanks, Mel! We saw them {at} times." for at in range(60)]
+    turns[40] = "Swimming is a good choice, Evan."
+    if one_by_one:
+        for at, turn in enumerate(turns):
+            index.append("chat", _vectors(60)[at], id=f"turn {at}", text=turn)
+    else:
+        index.add(_vectors(60), ids=[f"turn {at}" for at in range(60)], texts=turns)
+    store = index._store.database.mentions.store
+    assert sorted(store.names()) == ["ghana"]
+    index.add(_of_defined(), ids=list(DEFINED), texts=list(DEFINED.values()))
+    assert sorted(store.names()) == ["ghana"]
+    texts = [f"Place {at} is a town." for at in range(40)]
+    index.add(_vectors(40), ids=[f"place {at}" for at in range(40)], texts=texts)
+    assert {"ghana", "swimming", "kiss and tell", "place 39"} <= set(store.names())  # now they are, the earlier too
+
+
+def test_a_bulk_of_openings_after_a_title_names_its_memories() -> None:
+    index = PredictiveAssociativeIndex(DIM)
+    index.add(_vectors(1), ids=["titled"], texts=["A country."], metadatas=[{"title": "Ghana"}])
+    texts = [f"Place {at} is a town." for at in range(MANY)]
+    index.add(_vectors(MANY), ids=[f"place {at}" for at in range(MANY)], texts=texts)
+    index.recall(_vectors(1)[0], 2, text="a town")
+    assert len(index._store.database.mentions.store.names()) == MANY + 1
+
+
 def test_openings_are_looked_for_among_the_latest_texts() -> None:
     index = PredictiveAssociativeIndex(DIM)
     _fill(index, MANY)

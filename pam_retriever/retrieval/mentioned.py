@@ -200,5 +200,5 @@ def _called(index_mentions: IndexMentions, id: str, text: str | None, metadata: 
 
     known, naming = from_json(metadata, f"The metadata of {id!r}"), index_mentions.naming
     given = (known.get(key) for key in naming.keys)
-    opening = opening_names(text)[0] if text and naming.openings else None
+    opening = opening_names(text)[0] if text and index_mentions.openings else None
     return next((name for name in given if isinstance(name, str)), opening or id)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:  # the search for names is loaded if a memory has one
 
 NAMES, STATE = "names", "mentions"  # settings: the metadata keys of names, and whether mentions are searched for
 WAITING = "mentions_waiting"  # setting: the first and last row of each bulk whose search is pending
-UNNAMED, SEARCHED = "no names", "searched"
+UNNAMED, SEARCHED, OPENED = "no names", "searched", "searched with openings"
 OFF = Naming.of(())  # links are not followed either
 MANY = 1000  # memories in one call from which a new search of all may be faster
 SHARE = 0.5  # of all texts: for a smaller share an update costs less than a new search
@@ -56,7 +57,12 @@ class IndexMentions:
     @property
     def known(self) -> bool:
         """Whether any name is known."""
-        return self._settings.get(STATE) == SEARCHED
+        return self._settings.get(STATE) in (SEARCHED, OPENED)
+
+    @property
+    def openings(self) -> bool:
+        """Whether openings of texts are names. Once they are, they stay so until the names are set."""
+        return self.naming.openings and self._settings.get(STATE) == OPENED
 
     @property
     def pending(self) -> bool:
@@ -88,13 +94,12 @@ class IndexMentions:
             metadatas: n, as JSON.
             texts: n.
         """
-        state = self._settings.get(STATE)
-        if state == SEARCHED:
-            self._follow(rows)
+        if self.known:
+            self._follow(rows, texts)
         elif self._is_bulk(rows) and self._have_names(metadatas, texts):
             self._settings.set(STATE, SEARCHED)
             self._wait([[0, int(rows.max())]])
-        elif state is None:
+        elif self._settings.get(STATE) is None:
             self.build()
         elif self._have_names(metadatas, texts):
             self._search_all()
@@ -113,6 +118,8 @@ class IndexMentions:
         if self._settings.get(STATE) is None:
             self.build()
         elif bulks := self._waiting():
+            if self._open():
+                return
             every = self.store.rows()
             self._settings.remove(WAITING)
             self._search(every[_inside(every, bulks)])
@@ -124,7 +131,7 @@ class IndexMentions:
         else:
             self._settings.set(STATE, UNNAMED)
 
-    def _follow(self, rows: Int64) -> None:
+    def _follow(self, rows: Int64, texts: Sequence[str | None]) -> None:
         bulks = self._waiting()
         rows = rows[~_inside(rows, bulks)]
         if not len(rows):
@@ -134,7 +141,7 @@ class IndexMentions:
             if bulks and bulks[-1][1] + 1 == first:
                 first = bulks.pop()[0]
             self._wait([*bulks, [first, last]])
-        else:
+        elif not self._open(texts):
             self._search(rows)
 
     def _is_bulk(self, rows: Int64) -> bool:
@@ -154,9 +161,17 @@ class IndexMentions:
         else:
             self._graph().follow(rows)
 
+    def _open(self, added: Sequence[str | None] | None = None) -> bool:
+        """Searches all memories again if openings of texts have become names; returns whether they have."""
+        becomes = not self.openings and self._are_openings_names(added)
+        if becomes:
+            self._search_all()
+        return becomes
+
     def _search_all(self) -> None:
+        opened = self.openings or self._are_openings_names()
+        self._settings.set(STATE, OPENED if opened else SEARCHED)
         self._graph().rebuild()
-        self._settings.set(STATE, SEARCHED)
         self._settings.remove(WAITING)
 
     def _waiting(self) -> list[list[int]]:
@@ -166,32 +181,37 @@ class IndexMentions:
     def _graph(self) -> MentionGraph:
         from pam_retriever.mentions.graph import MentionGraph, MentionRules
 
-        return MentionGraph(self.store, MentionRules.of(self.naming))
+        return MentionGraph(self.store, MentionRules.of(replace(self.naming, openings=self.openings)))
 
     def _have_names(self, metadatas: Sequence[str], texts: Sequence[str | None]) -> bool:
         """Whether one of the memories that were just added has a name, or their texts have names or links."""
         return self._has_name(metadatas) or self._have_latest(texts)
 
     def _have_latest(self, added: Sequence[str | None] | None = None) -> bool:
-        """Whether many of the latest texts have a name in their opening, or one links to another.
+        """Whether the latest texts have names or links; of ``added`` texts, one must have some."""
+        return self._are_openings_names(added) or self._are_linked(added)
 
-        Of ``added`` texts, one must have a name or a link.
-        """
+    def _are_openings_names(self, added: Sequence[str | None] | None = None) -> bool:
+        """Whether many of the latest texts have a name in their opening; of ``added`` texts, one must have one."""
+        if not self.naming.openings:
+            return False
+        from pam_retriever.mentions.openings import SAMPLE, are_named, opening_names
+
+        if added is not None and not any(text and opening_names(text)[0] for text in added[-SAMPLE:]):
+            return False
+        return are_named([one.text for one in self.store.latest(SAMPLE) if one.text])
+
+    def _are_linked(self, added: Sequence[str | None] | None) -> bool:
+        """Whether one of the latest texts links to another; of ``added`` texts, one must have a link."""
         naming = self.naming
         if naming == OFF:
             return False
         from pam_retriever.mentions.links import LinkRules, are_linked, has_link
-        from pam_retriever.mentions.openings import SAMPLE, are_named, opening_names
+        from pam_retriever.mentions.openings import SAMPLE
 
-        some = None if added is None else [text for text in added[-SAMPLE:] if text]
-        opened = naming.openings and (some is None or any(opening_names(text)[0] for text in some))
-        linked = some is None or any(has_link(text) for text in some)
-        if not opened and not linked:
+        if added is not None and not any(text and has_link(text) for text in added[-SAMPLE:]):
             return False
-        latest = self.store.latest(SAMPLE)
-        if opened and are_named([one.text for one in latest if one.text]):
-            return True
-        return linked and are_linked(latest, LinkRules(patterns=naming.patterns))
+        return are_linked(self.store.latest(SAMPLE), LinkRules(patterns=naming.patterns))
 
     def _has_name(self, metadatas: Sequence[str]) -> bool:
         """Whether a memory with one of these metadata has a name. Parses only metadata that may have one."""
