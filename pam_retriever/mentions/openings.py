@@ -19,11 +19,12 @@ SAMPLE, SHARE = 200, 0.25  # see ``are_named``
 
 LONGEST_TITLE = 60  # characters; a line of a wrapped paragraph is longer
 _MARKS = re.compile(r"#{1,6}\s+")
-# a sentence, code, or a label before a text ("Ann: hello")
+# marks of lists, comments or tables, a sentence, code, or a label or time before a text ("Ann: hello")
 _NO_TITLE = re.compile(
-    r"[.!?:;,\u2026\u3002\uff01\uff1f\uff1a\uff1b\uff0c\u3001\u061f]$|[!?]\s|\w{4,}\.\s|[={};|<>]|\"\"\"|\w\(|^\w+: "
-    r"|^(?:import|from|def|class|function|const|let|var|return|if|for) "
+    r"^(?!\.\w)[^\w\"\u201c\u00ab'(]|[^\w)\]\"\u201d\u00bb'+#*]$|[.!?][\"\u201d\u00bb'*]+$"
+    r"|[\u3002\uff01\uff1f\u061f\u06d4\u0964]|[!?]\s|\w{4,}\.\s|[={};|<>\t]|\"\"\"|\w\(|^\w+: |\d:\d\d"
 )
+_PATH = re.compile(r"\S*[./]\S*")
 _WORD = rf"[\"\u201c\u00ab'\u2018]?[{CAPITALS}\d][^\s()!?;]{{0,63}}"
 _SMALL = (
     r"(?:of|the|and|for|in|on|to|a|an|at|with|from|by|or|de|la|le|les|el|los|las|al|van|von|der|den|dem|und|zu|zum|zur"
@@ -63,7 +64,9 @@ def title_of(text: str) -> str | None:
     first, _, rest = text[:WITHIN].partition("\n")
     title = _MARKS.sub("", first, 1).rstrip()
     fits = 0 < len(title) <= LONGEST_TITLE and title.count(" ") < MOST_WORDS and not title[0].isspace()
-    return title if fits and rest.strip() and not _NO_TITLE.search(title) else None
+    if not fits or not rest.strip() or _NO_TITLE.search(title):
+        return None
+    return None if title[0].islower() and not _PATH.fullmatch(title) else title  # code, or the middle of a sentence
 
 
 def subject_of(text: str) -> str | None:
