@@ -16,6 +16,7 @@ from pam_retriever.mentions.openings import (
     subject_of,
     title_of,
 )
+from pam_retriever.mentions.store import BEGINNING
 from pam_retriever.store.index_mentions import MANY
 
 DIM = 8
@@ -335,3 +336,10 @@ def test_links_that_lead_nowhere_and_bare_paths_change_nothing() -> None:
     off = PredictiveAssociativeIndex(DIM, names=())
     off.add(_vectors(2), ids=list(NOTES), texts=list(NOTES.values()))
     assert not off._store.database.mentions.known
+
+
+def test_only_the_beginnings_of_the_latest_texts_are_read(anywhere) -> None:
+    index = anywhere(DIM)
+    index.add(_vectors(2), ids=["long", "none"], texts=["Ada is a cook. " + "x" * 100_000, None])
+    latest = index._store.database.mentions.store.latest(SAMPLE)
+    assert sorted((one.id, len(one.text or "")) for one in latest) == [("long", BEGINNING), ("none", 0)]

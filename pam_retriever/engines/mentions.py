@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from pam_retriever.engines.words import WordCounter
-from pam_retriever.mentions.store import SQL, Document, SQLiteMentions
+from pam_retriever.mentions.store import BEGINNING, SQL, Document, SQLiteMentions
 from pam_retriever.store.database import Memories
 from pam_retriever.types import Int64
 
@@ -45,7 +46,8 @@ class EngineMentions(SQLiteMentions):
             yield [metadata for _, _, metadata in self._memories.contents(rows[at : at + AT_ONCE]).values()]
 
     def latest(self, count: int) -> list[Document]:
-        return self.documents(self.rows()[-count:])
+        documents = self.documents(self.rows()[-count:])
+        return [replace(one, text=one.text and one.text[:BEGINNING]) for one in documents]
 
     def rows(self) -> Int64:
         return self._memories.rows()

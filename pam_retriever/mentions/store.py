@@ -41,6 +41,7 @@ WRONG = {
     "OR row NOT IN (SELECT row FROM memories) OR (number > 0 AND number NOT IN (SELECT number FROM names))",
 }
 TABLES = ("mentions", "called", "beginnings", "names")
+BEGINNING = 10_000  # characters of a text in which names and links of the latest memories are looked for
 AT_ONCE = 1000  # memories per read of metadata
 CACHE = 256 << 10  # KiB of pages in memory while all names are written, because they are not sorted
 MOST_COUNTED = 100_000  # mentions of one name; a name with more is common in an index of any size
@@ -119,11 +120,7 @@ class SQLiteMentions:
     def documents(self, rows: Int64, texts: bool = True) -> list[Document]:
         """Returns the stored memories of ``rows``, in their order; without their texts if these are not needed."""
         text = "text" if texts else "NULL"
-        found = self._where_in(f"SELECT row, id, {text}, metadata FROM memories WHERE row IN", rows.tolist())
-        return [
-            Document(int(str(row)), str(id), text if isinstance(text, str) else None, json.loads(str(metadata)))
-            for row, id, text, metadata in found
-        ]
+        return _documents(self._where_in(f"SELECT row, id, {text}, metadata FROM memories WHERE row IN", rows.tolist()))
 
     def metadatas(self) -> Iterator[list[str]]:
         """Yields the metadata of all memories as JSON, in batches."""
@@ -135,9 +132,13 @@ class SQLiteMentions:
             last = found[-1][0]
 
     def latest(self, count: int) -> list[Document]:
-        """Returns the latest ``count`` memories."""
-        rows = self._sql.fetch("SELECT row FROM memories ORDER BY row DESC LIMIT ?", [count])
-        return self.documents(np.array(rows, np.int64).reshape(-1))
+        """Returns the latest ``count`` memories, with the first ``BEGINNING`` characters of their texts."""
+        return _documents(
+            self._sql.fetch(
+                "SELECT row, id, substr(text, 1, ?), metadata FROM memories ORDER BY row DESC LIMIT ?",
+                [BEGINNING, count],
+            )
+        )
 
     def rows(self) -> Int64:
         """Returns all rows, sorted."""
@@ -300,6 +301,14 @@ def beginnings(phrases: Iterable[str]) -> dict[str, int]:
             pair = f"{parts[0]} {parts[1]}"
             longest[pair] = max(count, longest.get(pair, 0))
     return longest
+
+
+def _documents(found: Iterable[Sequence[object]]) -> list[Document]:
+    """Reads rows of row, id, text and metadata."""
+    return [
+        Document(int(str(row)), str(id), text if isinstance(text, str) else None, json.loads(str(metadata)))
+        for row, id, text, metadata in found
+    ]
 
 
 def _numbers(text: object) -> Int64:
