@@ -8,6 +8,7 @@ import pytest
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.mentions.folder import passages_of, read_folder, removed_files
+from pam_retriever.mentions.names import MOST_NAMES
 
 MARKDOWN = """---
 title: "Trees"
@@ -119,3 +120,27 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("pam_retriever.mentions.folder.MOST_BYTES", 1)
     with pytest.raises(InvalidInput, match="has 2 bytes"):
         next(read_folder(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("front", "title", "aliases"),
+    [
+        ("title: Mara Holt\naliases: [Mara, Chef]", "Mara Holt", ["Mara", "Chef"]),
+        ("title: 'It''s \u2013 late'\naliases:\n  - one\n  - 2", "It's \u2013 late", ["one", "2"]),
+        ('title: "1984 \\u2013 a book"\naliases: Orwell', "1984 \u2013 a book", ["Orwell"]),
+        ("title: 1984", "1984", None),
+        ("title: 2024-13-45", "2024-13-45", None),
+        ("title: Ulysses: a novel\naliases: [x]", "Ulysses: a novel", None),  # no YAML
+        ("title: [a]\naliases: {a: b}", "file", None),
+        ("- a\n- b", "file", None),
+        ("", "file", None),
+        ("&a [*a]", "file", None),
+        ("[" * 20_000, "file", None),
+        ("aliases: [" + ", ".join(map(str, range(1000))) + "]", "file", [str(n) for n in range(MOST_NAMES)]),
+    ],
+)
+def test_names_in_the_front_matter(front: str, title: str, aliases: list[str] | None) -> None:
+    [passage] = passages_of("notes/file.md", f"---\n{front}\n---\nShe trained as a cook.")
+    assert passage.text == "She trained as a cook."
+    assert passage.metadata["title"] == title
+    assert passage.metadata.get("aliases") == aliases

@@ -1,31 +1,33 @@
 """Reads a folder of documents and splits them at headings.
 
-markdown-it-py parses Markdown, docutils reStructuredText, and selectolax HTML. A plain text file is one passage. A
-passage of Markdown is the source text with its links. A passage of another format is its words, with links in Markdown
-syntax.
+markdown-it-py parses Markdown, PyYAML its front matter, docutils reStructuredText, and selectolax HTML. A plain text
+file is one passage. A passage of Markdown is the source text with its links. A passage of another format is its words,
+with links in Markdown syntax.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pam_retriever.errors import InvalidInput, MissingExtra, StorageError
 from pam_retriever.mentions.folding import words
+from pam_retriever.mentions.names import MOST_NAMES
 
 if TYPE_CHECKING:
     from docutils import nodes
 
-SUFFIXES = (".md", ".markdown", ".txt", ".rst", ".html", ".htm")
+MARKDOWN = (".md", ".markdown")
+SUFFIXES = (*MARKDOWN, ".txt", ".rst", ".html", ".htm")
 MOST_BYTES = 64 << 20  # of one file
-VERSION = b"1"  # increased when the splitting changes, so that all files are read again
+VERSION = b"2"  # increased when the splitting changes, so that all files are read again
 LONGEST_SLUG = 80
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)??---[ \t]*(?:\n|\Z)", re.S)
-_FRONT_TITLE = re.compile(r"^title:[ \t]*(['\"]?)(.+?)\1[ \t]*$", re.M)
+_FRONT_TITLE = re.compile(r"^title:[ \t]*(.+?)[ \t]*$", re.M)
 _SILENT = ["script", "style", "template", "noscript", "head"]
 _HEADINGS = frozenset(f"h{level}" for level in range(1, 7))
 _BLOCKS = frozenset(
@@ -44,13 +46,13 @@ class Passage:
     Attributes:
         id: the file's path, then ``#`` and the heading in lower case. It changes only if the path or heading changes.
         text: the text, with the heading as its first line.
-        metadata: ``title`` of the document, ``source`` (the path, with ``/``), ``heading`` (None before the first), and
-            ``order`` in the file, from 0.
+        metadata: ``title`` of the document, ``source`` (the path, with ``/``), ``heading`` (None before the first),
+            ``order`` in the file, from 0, and ``aliases`` if the front matter of a Markdown file has some.
     """
 
     id: str
     text: str
-    metadata: dict[str, str | int | None]
+    metadata: dict[str, str | int | list[str] | None]
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,14 @@ class FolderFile:
     source: str
     digest: str
     passages: list[Passage]
+
+
+@dataclass(frozen=True)
+class _Front:
+    """The names of a Markdown file in its front matter."""
+
+    title: str | None = None
+    aliases: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -110,19 +120,23 @@ def passages_of(source: str, text: str) -> list[Passage]:
         text: its contents.
     """
     suffix = Path(source).suffix.lower()
-    title, sections = _READERS.get(suffix, _plain)(text.replace("\r\n", "\n"))
+    text = text.replace("\r\n", "\n")
+    front, body = _front_matter(text) if suffix in MARKDOWN else (_Front(), text)
+    title, sections = _READERS.get(suffix, _plain)(body)
     headings = [one.heading for one in sections if one.heading]
-    title = title or (headings[0] if headings else Path(source).stem)
+    title = front.title or title or (headings[0] if headings else Path(source).stem)
     path = source.replace("%", "%25").replace("#", "%23")
     taken: set[str] = set()
     found = []
     for order, section in enumerate(sections):
-        metadata: dict[str, str | int | None] = {
+        metadata: dict[str, str | int | list[str] | None] = {
             "title": title,
             "source": source,
             "heading": section.heading,
             "order": order,
         }
+        if front.aliases:
+            metadata["aliases"] = front.aliases
         found.append(Passage(_id(path, section.heading, taken), section.text, metadata))
     return found
 
@@ -172,16 +186,37 @@ def _plain(text: str) -> tuple[str | None, list[_Section]]:
     return None, [_Section(None, text.strip())] if text.strip() else []
 
 
+def _front_matter(text: str) -> tuple[_Front, str]:
+    """Reads the YAML between two lines ``---`` at the beginning of a Markdown file; returns also the rest."""
+    found = _FRONT_MATTER.match(text)
+    if not found:
+        return _Front(), text
+    try:
+        import yaml
+    except ImportError as error:
+        raise MissingExtra("pyyaml", "folders", "Reading the front matter of Markdown") from error
+    body = text[found.end() :]
+    try:
+        # strings stay strings (a title may be a year or a date), and nothing but lists and dicts is made of them
+        read = yaml.load(found[1] or "", yaml.BaseLoader)  # noqa: S506
+    except (yaml.YAMLError, RecursionError):  # for example a title with a colon and without quotes
+        title = _FRONT_TITLE.search(found[1])
+        return _Front(title[1] if title else None), body
+    if not isinstance(read, dict):
+        return _Front(), body
+    title, aliases = read.get("title"), read.get("aliases")
+    listed = [aliases] if isinstance(aliases, str) else aliases if isinstance(aliases, list) else []
+    names = [one for one in listed if isinstance(one, str) and one]
+    return _Front(title if isinstance(title, str) else None, names[:MOST_NAMES]), body
+
+
 def _markdown(text: str) -> tuple[str | None, list[_Section]]:
     try:
         from markdown_it import MarkdownIt
     except ImportError as error:
         raise MissingExtra("markdown-it-py", "folders", "Reading Markdown") from error
-    front = _FRONT_MATTER.match(text)
-    named = _FRONT_TITLE.search(front[1] or "") if front else None
-    body = text[front.end() :] if front else text
-    lines = body.split("\n")
-    tokens = MarkdownIt("commonmark").parse(body)
+    lines = text.split("\n")
+    tokens = MarkdownIt("commonmark").parse(text)
     heads: list[tuple[int, str]] = []  # line, heading
     for at, token in enumerate(tokens):
         if token.type == "heading_open" and token.level == 0 and token.map:
@@ -193,7 +228,7 @@ def _markdown(text: str) -> tuple[str | None, list[_Section]]:
     sections = [
         _Section(heading, "\n".join(lines[line:end]).strip()) for (line, heading), end in zip(starts, ends, strict=True)
     ]
-    return named[2] if named else None, [one for one in sections if one.text]
+    return None, [one for one in sections if one.text]
 
 
 def _restructured(text: str) -> tuple[str | None, list[_Section]]:
