@@ -26,6 +26,12 @@ def test_the_point_is_the_prediction_and_the_nearest_are_the_nearest(fitted, pla
     assert found.distance == pytest.approx(np.linalg.norm(f - p[order[0]]), abs=1e-4)
 
 
+def test_imaginations_are_equal_by_value(fitted):
+    one, same, other = fitted.imagine("m030"), fitted.imagine("m030"), fitted.imagine("m140")
+    assert one == same and one != other and one != "m030"
+    assert len({one, same, other}) == 2
+
+
 def test_batches_ids_vectors_and_points_agree(fitted, planted):
     many = fitted.imagine(["m030", "m140"])
     for id, one in zip(["m030", "m140"], many, strict=True):

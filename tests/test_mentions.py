@@ -230,6 +230,7 @@ def test_names_are_found_whatever_case_marks_and_punctuation() -> None:
         ("see [[B]]", {"path": "notes/b.md"}),
         ("see [[notes/b|this]]", {"path": "notes/b.md"}),
         ("see [[b#part]]", {"path": "notes/b.md"}),
+        ("see [[B.md#part]]", {"path": "notes/sub/b.md"}),
         ("see notes/b.md.", {"path": "notes/b.md"}),
         ('<a href="b.md">', {"path": "notes/b.md"}),
         ("see https://Example.org/b/, or not", {"url": "http://example.org/b"}),

@@ -211,7 +211,9 @@ def _targets(text: str, base: str) -> Iterator[tuple[list[str], int, int]]:
 
 
 def _wiki_keys(target: str) -> list[str]:
-    return [f"[[{page.strip().lower()}" for page in dict.fromkeys((target, target.partition("#")[0])) if page.strip()]
+    page = target.partition("#")[0]
+    pages = dict.fromkeys(one.strip().lower() for one in (target, page, _SUFFIX.sub("", page)))
+    return [f"[[{page}" for page in pages if page]
 
 
 def _without_suffix(path: str) -> Iterator[str]:

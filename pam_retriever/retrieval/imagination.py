@@ -25,7 +25,7 @@ SAMPLE = 1_000  # experienced memories on which the spread is calibrated
 AT_ONCE = 50  # of these, look-ups under one lock
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Imagination(ShownImagination):
     """The region in which the associates of a query are expected. Distances between unit vectors are 0 to 2.
 
@@ -40,6 +40,15 @@ class Imagination(ShownImagination):
     spread: float
     distance: float
     nearest: tuple[Hit, ...]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Imagination):
+            return NotImplemented
+        mine, others = (self.spread, self.distance, self.nearest), (other.spread, other.distance, other.nearest)
+        return mine == others and np.array_equal(self.point, other.point)
+
+    def __hash__(self) -> int:
+        return hash(self.point.tobytes())
 
     def sample(self, count: int, seed: int = 0) -> Float32:
         """Returns unit vectors (count, dim) around the point, as query vectors for any vector store.
