@@ -340,6 +340,6 @@ def test_links_that_lead_nowhere_and_bare_paths_change_nothing() -> None:
 
 def test_only_the_beginnings_of_the_latest_texts_are_read(anywhere) -> None:
     index = anywhere(DIM)
-    index.add(_vectors(2), ids=["long", "none"], texts=["Ada is a cook. " + "x" * 100_000, None])
+    index.add(_vectors(2), ids=["long", "none"], texts=["Ada is a cook. " + "x" * 20_000, None])
     latest = index._store.database.mentions.store.latest(SAMPLE)
     assert sorted((one.id, len(one.text or "")) for one in latest) == [("long", BEGINNING), ("none", 0)]
