@@ -165,6 +165,7 @@ class IndexMentions:
         """Searches all memories again if openings of texts have become names; returns whether they have."""
         becomes = not self.openings and self._are_openings_names(added)
         if becomes:
+            self._settings.set(STATE, OPENED)
             self._search_all()
         return becomes
 
