@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pam_retriever import FitConfig, PredictiveAssociativeIndex, Trajectory
-from pam_retriever.store.manifest import FORMAT_VERSION
+from pam_retriever.store.folder.manifest import FORMAT_VERSION
 
 
 def main() -> None:

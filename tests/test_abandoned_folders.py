@@ -15,16 +15,16 @@ import numpy as np
 import pytest
 
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex, StorageError
-from pam_retriever.store import lock
-from pam_retriever.store.lock import WriterLock
-from pam_retriever.store.unfinished import remove_abandoned
+from pam_retriever.store.folder import lock
+from pam_retriever.store.folder.lock import WriterLock
+from pam_retriever.store.folder.unfinished import remove_abandoned
 
 # kills a call after it has written the database, and before the manifest
 BEFORE_THE_MANIFEST = """
 import os, signal, sys
 from pathlib import Path
 from pam_retriever import PredictiveAssociativeIndex
-from pam_retriever.store import snapshot
+from pam_retriever.store.folder import snapshot
 call, folder = sys.argv[1], Path(sys.argv[2])
 index = PredictiveAssociativeIndex(dim=2)
 write_manifest = snapshot.write_manifest

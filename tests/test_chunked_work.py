@@ -9,7 +9,7 @@ from conftest import DIM, QUICK, WINDOW
 from pam_retriever import FitConfig, IndexFormatError, PredictiveAssociativeIndex
 from pam_retriever.ann import FaissBackend, base, make_backend
 from pam_retriever.ann import faiss as faiss_backend
-from pam_retriever.store.repair import check
+from pam_retriever.store.folder.repair import check
 from pam_retriever.store.stored_keys import StoredVectors
 
 SMALL = FitConfig(hidden=16, passes=1)

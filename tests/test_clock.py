@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
-from pam_retriever.store.repair import check
+from pam_retriever.store.folder.repair import check
 
 DIM = 8
 VECTORS = np.random.default_rng(27).standard_normal((20, DIM)).astype(np.float32)

@@ -5,11 +5,11 @@ import pytest
 
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.errors import IndexFormatError
-from pam_retriever.store import words
-from pam_retriever.store.connection import Connection
-from pam_retriever.store.damage import check_types
-from pam_retriever.store.schema import SCHEMA, WRONG
-from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.sqlite import words
+from pam_retriever.store.sqlite.connection import Connection
+from pam_retriever.store.sqlite.damage import check_types
+from pam_retriever.store.sqlite.database import SQLiteDatabase
+from pam_retriever.store.sqlite.schema import SCHEMA, WRONG
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from pam_retriever import (
 )
 from pam_retriever.apps.cli import main
 from pam_retriever.store import columns, faults
-from pam_retriever.store.repair import check, repair
+from pam_retriever.store.folder.repair import check, repair
 
 SMALL = FitConfig(hidden=8, passes=1)
 GOLDEN = Path(__file__).parent / "golden"
@@ -520,7 +520,7 @@ def test_an_interrupt_after_the_commit_leaves_what_was_committed(planted, tmp_pa
 
 def test_fit_commits_at_once_and_includes_changes_made_meanwhile(planted, monkeypatch):
     """Changes during the preparation of ``fit`` (additions, replacements, deletions) still hold after it."""
-    from pam_retriever.store.sqlite_rebuild import SQLiteRebuild
+    from pam_retriever.store.sqlite.rebuild import SQLiteRebuild
 
     index = PredictiveAssociativeIndex(dim=DIM)
     index.add(planted.vectors, planted.ids)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pam_retriever import MilvusBackend, PgVectorBackend, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.engines.local_copy import KINDS
-from pam_retriever.store.repair import check
+from pam_retriever.store.folder.repair import check
 
 DIM = 4
 DAYS = [datetime(2023, 1, 1, tzinfo=timezone.utc) + timedelta(days=n) for n in range(400)]

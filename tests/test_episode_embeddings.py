@@ -13,7 +13,7 @@ from pam_retriever import Channels, FitConfig, PredictiveAssociativeIndex
 from pam_retriever.experience.cooccurrence import Experience, associate
 from pam_retriever.model.episode_embeddings import EpisodeEmbeddings
 from pam_retriever.model.keys import query_vectors
-from pam_retriever.store.repair import check, repair
+from pam_retriever.store.folder.repair import check, repair
 from pam_retriever.training.config import TrainingRequest
 from pam_retriever.training.embedding_table import FORGETS, SPEED, EmbeddingTable
 from pam_retriever.training.shards import InMemoryShards

@@ -15,8 +15,8 @@ from conftest import QUICK
 from engine_servers import ENGINES, fresh_engine, postgres
 
 from pam_retriever import ErasureReport, InvalidInput, PredictiveAssociativeIndex, Trajectory
-from pam_retriever.store import connection, words
-from pam_retriever.store.repair import check, repair
+from pam_retriever.store.folder.repair import check, repair
+from pam_retriever.store.sqlite import connection, words
 
 DIM = 32
 

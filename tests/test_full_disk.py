@@ -8,9 +8,9 @@ from test_durability import make
 
 from pam_retriever import PredictiveAssociativeIndex, StorageError
 from pam_retriever.index import open_tenants
-from pam_retriever.store.repair import check
-from pam_retriever.store.sqlite import SQLiteStore
-from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.folder.repair import check
+from pam_retriever.store.sqlite.database import SQLiteDatabase
+from pam_retriever.store.sqlite.store import SQLiteStore
 
 
 def full(*_: object, **__: object) -> None:

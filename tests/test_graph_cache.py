@@ -11,7 +11,7 @@ import pytest
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
 from pam_retriever.ann import FaissBackend, Graph
 from pam_retriever.ann.graph import graph_of, put_graph
-from pam_retriever.store.repair import check, repair
+from pam_retriever.store.folder.repair import check, repair
 
 DIM, COUNT = 16, 900
 VECTORS = np.random.default_rng(0).standard_normal((COUNT, DIM)).astype(np.float32)

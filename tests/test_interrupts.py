@@ -16,9 +16,9 @@ import pytest
 from benchmarks.reliability.signals import CALLS, Campaign
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.errors import StorageError
-from pam_retriever.store.connection import Connection
-from pam_retriever.store.lock import WriterLock
+from pam_retriever.store.folder.lock import WriterLock
 from pam_retriever.store.readwrite import ReadWriteLock
+from pam_retriever.store.sqlite.connection import Connection
 
 PATIENCE = 60  # seconds; the test fails if a lock is not free within this time
 

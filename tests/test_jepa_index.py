@@ -17,7 +17,7 @@ from pam_retriever.errors import IndexFormatError, ReadOnlyIndex
 from pam_retriever.jepa import CompositeEncoder, Modality, OutwardPredictor
 from pam_retriever.model.forward import PredictorConfig
 from pam_retriever.model.predictor import Predictor
-from pam_retriever.store.repair import check, repair
+from pam_retriever.store.folder.repair import check, repair
 
 TINY = FitConfig(hidden=32, passes=20)
 

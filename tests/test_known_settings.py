@@ -5,7 +5,7 @@ import random
 import pytest
 
 from pam_retriever import PredictiveAssociativeIndex
-from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.sqlite.database import SQLiteDatabase
 
 KEYS = ("one", "two", "three")
 

@@ -76,6 +76,12 @@ def test_few_files_stand_outside_a_folder():
     assert len(list(PACKAGE.glob("*.py"))) <= 10
 
 
+def test_no_folder_holds_more_files_than_one_can_read():
+    """A folder of more than thirty files has no single subject."""
+    for folder in PACKAGE.rglob("*"):
+        assert not folder.is_dir() or len(list(folder.glob("*.py"))) <= 30, folder
+
+
 def test_nothing_unsafe_is_imported():
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

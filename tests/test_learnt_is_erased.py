@@ -10,9 +10,9 @@ from conftest import PATIENCE, QUICK, pause_training
 from engine_servers import ENGINES, fresh_engine
 
 from pam_retriever import InvalidInput, NotFitted, PredictiveAssociativeIndex, Trajectory
-from pam_retriever.store import weights
-from pam_retriever.store.repair import check
-from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.folder import weights
+from pam_retriever.store.folder.repair import check
+from pam_retriever.store.sqlite.database import SQLiteDatabase
 
 DIM = 16
 LEARNT = {"model", "next", "mixture", "spread", "last_fit"}

@@ -11,8 +11,8 @@ import pytest
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.retrieval.lexical import CONTEXT_SHARE, K1, B
-from pam_retriever.store import words
-from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.sqlite import words
+from pam_retriever.store.sqlite.database import SQLiteDatabase
 from pam_retriever.store.storing import NewMemories
 
 WALK = [

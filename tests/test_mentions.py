@@ -21,7 +21,7 @@ from pam_retriever.mentions.links import LinkRules, are_phrases, number_of, phra
 from pam_retriever.mentions.names import MOST_NAMES, Name, NameRules, capitalised, phrase_of
 from pam_retriever.mentions.store import TABLES, SQLiteMentions, beginnings
 from pam_retriever.mentions.vocabulary import MemoryVocabulary
-from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.sqlite.database import SQLiteDatabase
 from pam_retriever.store.storing import NewMemories
 
 WORDS = ("new", "york", "city", "The", "of", "Zoë", "zoe", "kiss", "tell", "and", "U.S.", "c++", "naïve", "7")

@@ -23,9 +23,9 @@ from pam_retriever import (
 )
 from pam_retriever.mentions.store import TABLES
 from pam_retriever.retrieval.association import SOURCES
-from pam_retriever.store.damage import check_structure
-from pam_retriever.store.files import checksum_of
-from pam_retriever.store.repair import check, repair
+from pam_retriever.store.folder.files import checksum_of
+from pam_retriever.store.folder.repair import check, repair
+from pam_retriever.store.sqlite.damage import check_structure
 
 DIM = 8
 FILMS = {

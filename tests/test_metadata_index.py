@@ -13,9 +13,9 @@ from test_filters import KEYS, filters, holds, nested, values
 from pam_retriever import IndexFormatError, PredictiveAssociativeIndex
 from pam_retriever.ann import scan as scanning
 from pam_retriever.filters import read_filter
-from pam_retriever.store import memories as stored_memories
-from pam_retriever.store import metadata_columns, metadata_index
-from pam_retriever.store.metadata_index import MetadataIndex, Segment
+from pam_retriever.store.sqlite import memories as stored_memories
+from pam_retriever.store.sqlite import metadata_columns, metadata_index
+from pam_retriever.store.sqlite.metadata_index import MetadataIndex, Segment
 
 IDS = [str(n) for n in range(12)]
 metadata = st.dictionaries(st.sampled_from(KEYS), st.one_of(values, nested), max_size=3)

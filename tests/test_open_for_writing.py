@@ -12,8 +12,8 @@ import pytest
 from test_durability import Limit, make
 
 from pam_retriever import IndexLocked, PredictiveAssociativeIndex, StorageError
-from pam_retriever.store.manifest import read_manifest
-from pam_retriever.store.repair import check
+from pam_retriever.store.folder.manifest import read_manifest
+from pam_retriever.store.folder.repair import check
 
 ONE = np.ones((1, 3), np.float32)
 

@@ -285,7 +285,7 @@ def test_tenants_have_openings_of_their_own(tmp_path) -> None:
 
 
 def test_repair_finds_openings_again(tmp_path) -> None:
-    from pam_retriever.store.repair import repair
+    from pam_retriever.store.folder.repair import repair
 
     folder = tmp_path / "index"
     with PredictiveAssociativeIndex.open(folder, DIM) as index:

@@ -17,9 +17,9 @@ import pytest
 
 from pam_retriever import FitConfig, IndexLocked, InvalidInput, PredictiveAssociativeIndex, ReadOnlyIndex, Trajectory
 from pam_retriever.errors import IndexFormatError
-from pam_retriever.store import changes
-from pam_retriever.store.changes import MAX_RANGES, Changes
-from pam_retriever.store.copies import Copies
+from pam_retriever.store.sqlite import changes
+from pam_retriever.store.sqlite.changes import MAX_RANGES, Changes
+from pam_retriever.store.sqlite.copies import Copies
 
 DIM = 8
 QUICK = FitConfig(passes=2)

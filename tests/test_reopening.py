@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from pam_retriever import FitConfig, IndexFormatError, PredictiveAssociativeIndex
-from pam_retriever.store import handles
-from pam_retriever.store.manifest import read_manifest
-from pam_retriever.store.repair import check, repair
-from pam_retriever.store.trajectories import SQLiteTrajectories
-from pam_retriever.store.verification import Verification
+from pam_retriever.store.folder import handles
+from pam_retriever.store.folder.manifest import read_manifest
+from pam_retriever.store.folder.repair import check, repair
+from pam_retriever.store.folder.verification import Verification
+from pam_retriever.store.sqlite.trajectories import SQLiteTrajectories
 
 COUNT, DIM = 2_000, 8
 IDS = [f"m{n}" for n in range(COUNT)]

@@ -15,7 +15,7 @@ import pytest
 from test_durability import Limit, contents, make
 
 from pam_retriever import PredictiveAssociativeIndex, StorageError
-from pam_retriever.store.repair import check, repair
+from pam_retriever.store.folder.repair import check, repair
 
 MEMORIES = 120
 STEPS = ((os, "fsync"), (os, "rename"), (os, "replace"), (os, "unlink"))

@@ -20,10 +20,10 @@ from pam_retriever import (
     PredictiveAssociativeIndex,
     ReadOnlyIndex,
 )
-from pam_retriever.store.connection import Connection
-from pam_retriever.store.manifest import read_manifest
-from pam_retriever.store.repair import check, repair
-from pam_retriever.store.tenants import folder_of, name_of
+from pam_retriever.store.folder.manifest import read_manifest
+from pam_retriever.store.folder.repair import check, repair
+from pam_retriever.store.folder.tenants import folder_of, name_of
+from pam_retriever.store.sqlite.connection import Connection
 
 DIM = 8
 VECTORS = np.random.default_rng(27).standard_normal((12, DIM)).astype(np.float32)

@@ -12,7 +12,7 @@ from engine_servers import NAMES, fresh_engine
 
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.retrieval.lexical import Lexicon
-from pam_retriever.store.words import Tokenizer
+from pam_retriever.store.sqlite.words import Tokenizer
 
 THREADS, ROUNDS = 8, 60
 WORDS = ["kettle", "boat", "harbour", "gull", "storm", "net", "tea", "wall"]

@@ -16,7 +16,7 @@ from conftest import QUICK
 from pam_retriever import PredictiveAssociativeIndex, Trajectory
 from pam_retriever.errors import InvalidInput, MissingExtra, ReadOnlyIndex
 from pam_retriever.retrieval.hybrid import TIME
-from pam_retriever.store.repair import repair
+from pam_retriever.store.folder.repair import repair
 from pam_retriever.timewords import dates
 from pam_retriever.timewords.periods import Period
 from pam_retriever.timewords.reader import read_text

@@ -17,9 +17,9 @@ from pam_retriever import FitConfig, IndexFormatError, InvalidInput, PAMError, P
 from pam_retriever.apps.cli import main
 from pam_retriever.experience.json_lines import EventLog, Fields
 from pam_retriever.filters import read_filter
-from pam_retriever.store import words
-from pam_retriever.store.files import checksum_of
-from pam_retriever.store.repair import check
+from pam_retriever.store.folder.files import checksum_of
+from pam_retriever.store.folder.repair import check
+from pam_retriever.store.sqlite import words
 
 
 @pytest.fixture

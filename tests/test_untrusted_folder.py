@@ -13,8 +13,8 @@ import pytest
 
 from pam_retriever import FitConfig, IndexFormatError, PredictiveAssociativeIndex
 from pam_retriever.apps.cli import main
-from pam_retriever.store.manifest import read_manifest, write_manifest
-from pam_retriever.store.repair import check, repair
+from pam_retriever.store.folder.manifest import read_manifest, write_manifest
+from pam_retriever.store.folder.repair import check, repair
 
 MAGIC = bytes.fromhex("d9d505f920a163d7")
 IDS = [f"m{n}" for n in range(8)]

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from benchmarks import report
 from pam_retriever import PredictiveAssociativeIndex
-from pam_retriever.store.memories import SQLiteMemories
+from pam_retriever.store.sqlite.memories import SQLiteMemories
 from pam_retriever.types import Bools, Float32
 
 SHARES, USERS, CITIES, K = 10_000, 10_000, 50, 10

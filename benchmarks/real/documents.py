@@ -35,7 +35,7 @@ from pam_retriever.mentions.graph import MentionGraph, MentionRules
 from pam_retriever.mentions.names import NameRules
 from pam_retriever.mentions.source import PRIOR, WAYS, Mentioned, MentionSource
 from pam_retriever.mentions.store import SQLiteMentions
-from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.sqlite.database import SQLiteDatabase
 from pam_retriever.store.storing import NewMemories
 from pam_retriever.types import Bools, Float32, Int64
 

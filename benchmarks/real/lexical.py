@@ -22,7 +22,7 @@ from benchmarks.real.dialogue import Conversation, evaluate, read
 from benchmarks.real.locomo import FILES
 from pam_retriever.mentions.stop_words import STOP_WORDS
 from pam_retriever.retrieval.lexical import Lexicon
-from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.sqlite.database import SQLiteDatabase
 from pam_retriever.store.storing import NewMemories
 
 Ask = Callable[[str, int], np.ndarray]

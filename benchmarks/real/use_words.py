@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 
 from pam_retriever.mentions.stop_words import STOP_WORDS
-from pam_retriever.store.words import Tokenizer
+from pam_retriever.store.sqlite.words import Tokenizer
 
 PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 

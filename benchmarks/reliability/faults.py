@@ -33,7 +33,7 @@ from benchmarks import report
 from benchmarks.reliability.load import DIM, Model, draw
 from pam_retriever import PredictiveAssociativeIndex, StorageError
 from pam_retriever.ann import factory as choice
-from pam_retriever.store.repair import check
+from pam_retriever.store.folder.repair import check
 
 TMPFS = 3_000_000  # bytes
 REOPENED_EVERY = 10

@@ -25,8 +25,8 @@ from tqdm import tqdm
 
 from benchmarks import report
 from pam_retriever import FitConfig, PAMError, PredictiveAssociativeIndex
-from pam_retriever.store.repair import check
-from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.folder.repair import check
+from pam_retriever.store.sqlite.database import SQLiteDatabase
 
 DIM, MEMORIES = 4, 12
 

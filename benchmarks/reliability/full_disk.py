@@ -30,8 +30,8 @@ from tqdm import tqdm
 from benchmarks import report
 from benchmarks.reliability.faults import full_disk, mount
 from pam_retriever import FitConfig, PredictiveAssociativeIndex, StorageError, Trajectory
-from pam_retriever.store.repair import check, repair
-from pam_retriever.store.sqlite import SQLiteStore
+from pam_retriever.store.folder.repair import check, repair
+from pam_retriever.store.sqlite.store import SQLiteStore
 
 LEVELS, PAGE, DIM, MEMORIES = 40, 4096, 6, 40
 SMALL = FitConfig(hidden=8, passes=1)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks import report
 from pam_retriever.filters import COMBINERS, OPERATORS
-from pam_retriever.store.manifest import new_manifest
+from pam_retriever.store.folder.manifest import new_manifest
 
 TIMEOUT, MEMORY = 10, 2048  # seconds per input, MB of the process
 EVENT = {"vector": [1, 2.5], "session": "a", "time": 1, "id": "x", "text": "word"}

@@ -24,8 +24,8 @@ with atheris.instrument_imports(
         validation,  # noqa: F401
     )
     from pam_retriever.experience import json_lines as events
-with atheris.instrument_imports(include=["pam_retriever.store.manifest", "json.decoder"]):
-    from pam_retriever.store import manifest as manifests
+with atheris.instrument_imports(include=["pam_retriever.store.folder.manifest", "json.decoder"]):
+    from pam_retriever.store.folder import manifest as manifests
 
 from pam_retriever import InvalidInput, PAMError, PredictiveAssociativeIndex
 from pam_retriever.apps.events import EventWriter

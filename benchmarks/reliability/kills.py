@@ -28,7 +28,7 @@ from tqdm import tqdm
 from benchmarks import report
 from benchmarks.reliability.load import CONFIG, DIM, Model, draw
 from pam_retriever import PredictiveAssociativeIndex
-from pam_retriever.store.repair import check
+from pam_retriever.store.folder.repair import check
 
 LIVES = 25  # kills per folder
 LONGEST = 0.8  # seconds until the kill

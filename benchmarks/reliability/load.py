@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pam_retriever import FitConfig, PredictiveAssociativeIndex, Trajectory
-from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.sqlite.database import SQLiteDatabase
 
 DIM, NAMES, WINDOW = 6, 60, 2
 CONFIG = FitConfig(hidden=8, passes=1)

@@ -36,7 +36,7 @@ from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.apps.mcp.folder import SharedFolder
 from pam_retriever.apps.mcp.server import MemoryServer
 from pam_retriever.explore.loopback import listen
-from pam_retriever.store.repair import check
+from pam_retriever.store.folder.repair import check
 
 LIVES = 20  # kills per folder
 SOCKET = "forks"

@@ -28,7 +28,7 @@ from tqdm import tqdm
 from benchmarks.reliability.kills import campaign
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
 from pam_retriever.apps.cli import main as command_line
-from pam_retriever.store.repair import check, repair
+from pam_retriever.store.folder.repair import check, repair
 
 MEMORIES, DIM, EVENTS, TENANT = 200, 6, 60, "ann"
 SMALL = FitConfig(hidden=8, passes=1)

@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from benchmarks.reliability.kills import campaign
 from pam_retriever import IndexLocked, InvalidInput, PredictiveAssociativeIndex
-from pam_retriever.store.repair import check
+from pam_retriever.store.folder.repair import check
 
 DIM, WRITERS, TENANTS = 8, 3, ("ann", "bob", "cid")
 LONGEST = 1.2  # seconds until the kill

@@ -35,7 +35,7 @@ import psutil
 
 from benchmarks import report
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
-from pam_retriever.store.repair import check
+from pam_retriever.store.folder.repair import check
 
 DIM, THREADS = 32, 4
 TENANTS = ("ann", "bob", "cyd")

@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks import report
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
-from pam_retriever.store.repair import check
+from pam_retriever.store.folder.repair import check
 
 CONFIG = FitConfig(hidden=128, passes=2)
 PAUSE = 0.005  # seconds between two calls of the writer: a busy agent, not a bulk load

@@ -26,8 +26,8 @@ from benchmarks import report
 from benchmarks.scaling.world import LENGTH, World
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
 from pam_retriever.ann.faiss import FaissBackend
-from pam_retriever.store.sqlite_database import SQLiteDatabase
-from pam_retriever.store.sqlite_rebuild import SQLiteRebuild
+from pam_retriever.store.sqlite.database import SQLiteDatabase
+from pam_retriever.store.sqlite.rebuild import SQLiteRebuild
 from pam_retriever.training import fit as learning
 from pam_retriever.training.trainer import Trained, Trainer
 

@@ -25,7 +25,7 @@ from pam_retriever.mentions.finder import find
 from pam_retriever.mentions.folding import words
 from pam_retriever.mentions.store import TABLES
 from pam_retriever.mentions.vocabulary import MemoryVocabulary
-from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.sqlite.database import SQLiteDatabase
 
 SYLLABLES = "ka to mi ren sol va der lin gor pa ness ti bra ul on fer ma ze qui sta".split()  # noqa: SIM905
 BATCH = 10_000

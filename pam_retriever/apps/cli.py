@@ -381,7 +381,7 @@ def _inspect(parsed: argparse.Namespace) -> None:
 
 
 def _check(parsed: argparse.Namespace) -> int:
-    from pam_retriever.store import repair as integrity
+    from pam_retriever.store.folder import repair as integrity
 
     wrong = integrity.check(parsed.index)
     print("\n".join(wrong) or f"{parsed.index} is sound")
@@ -389,7 +389,7 @@ def _check(parsed: argparse.Namespace) -> int:
 
 
 def _repair(parsed: argparse.Namespace) -> int:
-    from pam_retriever.store import repair as integrity
+    from pam_retriever.store.folder import repair as integrity
 
     print("\n".join(integrity.repair(parsed.index)) or f"{parsed.index} is sound; nothing was changed")
     return 0

@@ -21,7 +21,7 @@ from pam_retriever.embedding.text_models import (
 )
 from pam_retriever.errors import IndexLocked, InvalidInput
 from pam_retriever.index import PredictiveAssociativeIndex
-from pam_retriever.store import repair
+from pam_retriever.store.folder import repair
 
 WAIT = 10.0  # seconds that feedback waits for other writers, as writes of the MCP server do
 

@@ -22,10 +22,10 @@ from pam_retriever.filters.conditions import Condition
 from pam_retriever.filters.stored import to_json
 from pam_retriever.store.columns import from_json
 from pam_retriever.store.database import Memories
-from pam_retriever.store.feedback import remove_requests_of
 from pam_retriever.store.index_mentions import IndexMentions
-from pam_retriever.store.metadata_index import with_times
-from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.sqlite.database import SQLiteDatabase
+from pam_retriever.store.sqlite.feedback import remove_requests_of
+from pam_retriever.store.sqlite.metadata_index import with_times
 from pam_retriever.types import Float32, Int64, Record
 
 Document = tuple[str, int, str | None]

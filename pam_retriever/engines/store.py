@@ -14,14 +14,14 @@ from pam_retriever.errors import Interrupted
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.experience.trajectories import Episode
 from pam_retriever.model.forward import PredictorWeights
-from pam_retriever.store import snapshot, weights
 from pam_retriever.store.base import Store
 from pam_retriever.store.capacity import to_forget
 from pam_retriever.store.faults import closed_error
+from pam_retriever.store.folder import snapshot, weights
+from pam_retriever.store.folder.manifest import new_manifest
 from pam_retriever.store.growth import settle_growth
 from pam_retriever.store.kinds import repeated
 from pam_retriever.store.learnt import NO_ROWS, mark_forgotten_rows
-from pam_retriever.store.manifest import new_manifest
 from pam_retriever.store.model_metadata import FORGOTTEN, read_model, read_window_and_calibration, write_model
 from pam_retriever.store.readwrite import FollowingLock
 from pam_retriever.store.rebuild import Rebuild, TrainedModel

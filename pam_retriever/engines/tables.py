@@ -13,7 +13,7 @@ from pam_retriever.engines.local_copy import Documents, LocalCopy
 from pam_retriever.filters.stored import to_json
 from pam_retriever.store.columns import checksum, to_blobs
 from pam_retriever.store.database import Settings
-from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.sqlite.database import SQLiteDatabase
 from pam_retriever.types import Int64
 
 

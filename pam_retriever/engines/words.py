@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterable, Sequence
 
 from pam_retriever.store.database import Grouped
-from pam_retriever.store.trajectories import groups_query
-from pam_retriever.store.words import LABELS, LONGEST_TERM, TOKENIZER
+from pam_retriever.store.sqlite.trajectories import groups_query
+from pam_retriever.store.sqlite.words import LABELS, LONGEST_TERM, TOKENIZER
 
 Word = tuple[str, bool, int, int]
 """Term, whether it is a label, row, and count."""

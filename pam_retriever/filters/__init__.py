@@ -16,7 +16,8 @@ Python. A memory without the key satisfies only ``$ne``, ``$nin`` and ``$exists:
 other: ``{"end": None}`` finds memories whose ``end`` is stored as None. Lists and dicts are equal if their JSON is the
 same. Dates and times are stored, and compared, as ISO 8601 strings.
 
-``store/metadata_index.py`` evaluates a tree on arrays; ``engines/compiler.py`` translates it for a database server.
+``store/sqlite/metadata_index.py`` evaluates a tree on arrays; ``engines/compiler.py`` translates it for a database
+server.
 """
 
 from __future__ import annotations

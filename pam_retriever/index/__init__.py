@@ -18,10 +18,10 @@ from pam_retriever.index.tenants import Tenants
 from pam_retriever.protocols import Encoder
 from pam_retriever.store import naming
 from pam_retriever.store.base import Store
-from pam_retriever.store.files import read_path
+from pam_retriever.store.folder.files import read_path
+from pam_retriever.store.folder.opening import load_store, new_store, open_store, read_mode
+from pam_retriever.store.folder.unfinished import remove_abandoned
 from pam_retriever.store.kinds import Engine
-from pam_retriever.store.opening import load_store, new_store, open_store, read_mode
-from pam_retriever.store.unfinished import remove_abandoned
 from pam_retriever.validation import check_count, check_flag
 
 log = logging.getLogger(__name__)

@@ -162,7 +162,7 @@ class Inspecting(ShownIndex, IndexBase):
             MissingExtra: the extra ``explore`` is not installed.
         """
         from pam_retriever.explore import Source, explore
-        from pam_retriever.store import repair
+        from pam_retriever.store.folder import repair
 
         check_flag("browser", browser)
         check_flag("write", write)

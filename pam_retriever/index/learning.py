@@ -22,7 +22,7 @@ from pam_retriever.index.sequences import Sequences
 from pam_retriever.limits import MAX_WINDOW
 from pam_retriever.retrieval.decay import check_half_life, read_now
 from pam_retriever.store import last_fit
-from pam_retriever.store.files import read_path
+from pam_retriever.store.folder.files import read_path
 from pam_retriever.types import FitReport, Recipe, TrajectoryRecord
 from pam_retriever.validation import (
     check_count,

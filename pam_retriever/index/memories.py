@@ -17,7 +17,7 @@ from pam_retriever.index.base import IndexBase
 from pam_retriever.protocols import Encoder, ObservationsLike, Observed, Trainable
 from pam_retriever.store.adding import NOT_GIVEN, NotGiven, add, append, update
 from pam_retriever.store.appending import NewStep
-from pam_retriever.store.times import NewTimes
+from pam_retriever.store.sqlite.times import NewTimes
 from pam_retriever.types import Metadata, Record, Time
 from pam_retriever.validation import check_count, check_flag, check_id, check_whole, read_ids, read_list
 

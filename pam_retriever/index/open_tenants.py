@@ -15,9 +15,9 @@ from pam_retriever.index.background import BackgroundFits
 from pam_retriever.store import naming
 from pam_retriever.store.base import Store
 from pam_retriever.store.faults import closed_error
-from pam_retriever.store.manifest import new_manifest
-from pam_retriever.store.opening import load_store, new_store, open_store
-from pam_retriever.store.tenants import folder_of, no_tenants, write_empty
+from pam_retriever.store.folder.manifest import new_manifest
+from pam_retriever.store.folder.opening import load_store, new_store, open_store
+from pam_retriever.store.folder.tenants import folder_of, no_tenants, write_empty
 from pam_retriever.validation import check_tenant
 
 if TYPE_CHECKING:

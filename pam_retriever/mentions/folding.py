@@ -11,7 +11,7 @@ import re
 import sqlite3
 from itertools import islice
 
-TOKENIZER = "unicode61 remove_diacritics 2"  # of store/words.py, without the stems
+TOKENIZER = "unicode61 remove_diacritics 2"  # of store/sqlite/words.py, without the stems
 BLOCK = 256  # characters per query
 WORD = re.compile(r"[^ ]+")
 CAPITALS = "".join(chr(code) for code in range(0x590) if chr(code).isupper())  # Latin, Greek, Cyrillic, Armenian

@@ -10,7 +10,7 @@ import numpy as np
 
 from pam_retriever.ann.selection import Rows
 from pam_retriever.retrieval.lexical import Lexicon
-from pam_retriever.store.times import EPOCH
+from pam_retriever.store.sqlite.times import EPOCH
 from pam_retriever.timewords.periods import Period
 from pam_retriever.timewords.scores import TextPeriods
 from pam_retriever.types import Int64, Times

@@ -13,7 +13,7 @@ import numpy as np
 from pam_retriever.ann.selection import Rows
 from pam_retriever.retrieval.postings import NOWHERE, Postings, Words
 from pam_retriever.store.database import Database
-from pam_retriever.store.words import shared_tokenizer
+from pam_retriever.store.sqlite.words import shared_tokenizer
 from pam_retriever.types import Float32, Int64
 
 K1, B = 1.2, 0.75  # BM25 (Robertson and Zaragoza 2009) with Lucene's idf, which is never negative

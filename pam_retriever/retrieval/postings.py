@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pam_retriever.store.database import Memories
-from pam_retriever.store.words import ChangedWords
+from pam_retriever.store.sqlite.words import ChangedWords
 from pam_retriever.types import Bools, Float32, Int64
 
 MOST_OCCURRENCES = 100_000  # a more frequent term carries too little information to be worth reading

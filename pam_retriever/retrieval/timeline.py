@@ -17,7 +17,7 @@ from pam_retriever.errors import InvalidInput, MissingExtra
 from pam_retriever.retrieval.anchors import DatedMemories, may_have_anchor, read_anchor
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.store.database import Database
-from pam_retriever.store.times import EPOCH, StoredTimes
+from pam_retriever.store.sqlite.times import EPOCH, StoredTimes
 from pam_retriever.timewords.periods import OPEN_END, OPEN_START, Period, When
 from pam_retriever.timewords.scores import TextPeriods, time_scores
 from pam_retriever.types import Bools, Float32, Int64, NamedTime, Time, Times

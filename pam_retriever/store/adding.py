@@ -16,8 +16,8 @@ from pam_retriever.filters.stored import to_json
 from pam_retriever.store.appending import NewStep
 from pam_retriever.store.base import Store
 from pam_retriever.store.space import is_observed, no_encoder
+from pam_retriever.store.sqlite.times import NewTimes
 from pam_retriever.store.storing import NewMemories
-from pam_retriever.store.times import NewTimes
 from pam_retriever.types import Float32, Metadata, Time
 from pam_retriever.validation import check_ids, check_texts, check_vector, check_vectors
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from pam_retriever.errors import InvalidInput, UnknownId
 from pam_retriever.store.database import Database, TrajectoryEnd
+from pam_retriever.store.sqlite.times import NewTimes, as_datetime, other_kind
 from pam_retriever.store.storing import NewMemories
-from pam_retriever.store.times import NewTimes, as_datetime, other_kind
 from pam_retriever.types import Int64
 
 

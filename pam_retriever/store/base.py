@@ -21,6 +21,7 @@ from pam_retriever.store.appending import NewStep, number_of
 from pam_retriever.store.capacity import Capacity
 from pam_retriever.store.database import Database, Step
 from pam_retriever.store.faults import after_commit
+from pam_retriever.store.folder.tenants import TenantFolders
 from pam_retriever.store.growth import LearnedSteps, mark_grown, read_learned_steps
 from pam_retriever.store.kinds import ObservedStore, repeated
 from pam_retriever.store.learnt import NO_ROWS
@@ -29,7 +30,6 @@ from pam_retriever.store.readwrite import ReadWriteLock
 from pam_retriever.store.rebuild import Rebuild
 from pam_retriever.store.space import Space
 from pam_retriever.store.storing import NewMemories
-from pam_retriever.store.tenants import TenantFolders
 from pam_retriever.store.view import View
 from pam_retriever.store.write_trajectories import Added, link, rows_of, write_trajectories
 from pam_retriever.types import Calibration, Float32, Int64

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from pam_retriever.ann.selection import Rows
-from pam_retriever.store.feedback import SQLiteFeedback
 from pam_retriever.store.index_mentions import IndexMentions
+from pam_retriever.store.sqlite.feedback import SQLiteFeedback
+from pam_retriever.store.sqlite.times import SQLiteTimes
+from pam_retriever.store.sqlite.words import ChangedWords
 from pam_retriever.store.storing import NewMemories
-from pam_retriever.store.times import SQLiteTimes
-from pam_retriever.store.words import ChangedWords
 from pam_retriever.types import Evidence, Float32, Int64, Record, Times, TrajectoryRecord
 
 if TYPE_CHECKING:
-    from pam_retriever.store.sqlite_database import SQLiteDatabase
+    from pam_retriever.store.sqlite.database import SQLiteDatabase
 
 Steps = tuple[Int64, Int64, Int64, Float32]
 """Rows, trajectories, positions and salience (by default 1) of experienced steps, (S,) each."""

@@ -19,7 +19,7 @@ import numpy as np
 from pam_retriever.filters.stored import to_json
 from pam_retriever.mentions.names import NameRules, Naming
 from pam_retriever.mentions.store import SQLiteMentions
-from pam_retriever.store.settings import SQLiteSettings
+from pam_retriever.store.sqlite.settings import SQLiteSettings
 from pam_retriever.types import Bools, Int64
 
 if TYPE_CHECKING:  # the search for names is loaded if a memory has one

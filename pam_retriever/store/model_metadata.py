@@ -7,8 +7,8 @@ from typing import cast
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.model.scoring import read_calibration, to_stored
 from pam_retriever.store.database import Settings
+from pam_retriever.store.folder.weights import ModelMetadata, PackedPredictor
 from pam_retriever.store.rebuild import TrainedModel
-from pam_retriever.store.weights import ModelMetadata, PackedPredictor
 from pam_retriever.types import Calibration
 
 FORGOTTEN = "forgotten"  # a setting: how many times experience was deleted since the predictor learnt it; False for 0

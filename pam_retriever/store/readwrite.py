@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
-from pam_retriever.store.forking import forked_error
+from pam_retriever.store.folder.forking import forked_error
 
 PATIENCE = 1.0  # seconds; an invited thread that has not entered after this time was interrupted
 LOST = 0.05  # seconds after which a waiting thread checks again, even without a notification

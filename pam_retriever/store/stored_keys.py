@@ -8,8 +8,8 @@ import numpy as np
 
 from pam_retriever.ann import AnnIndex, Chunked
 from pam_retriever.model.keys import make_keys
-from pam_retriever.store.memories import SQLiteMemories
 from pam_retriever.store.readwrite import ReadWriteLock
+from pam_retriever.store.sqlite.memories import SQLiteMemories
 from pam_retriever.types import Float32, Int64
 
 Associate = Callable[[Int64, Float32], Float32]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pam_retriever.store.times import NewTimes
+from pam_retriever.store.sqlite.times import NewTimes
 from pam_retriever.types import Float32, Int64
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pam_retriever.errors import IndexFormatError, InvalidInput
 from pam_retriever.model.predictor import Predictor
-from pam_retriever.store.files import write_atomically
+from pam_retriever.store.folder.files import write_atomically
 from pam_retriever.training.embedding_table import EmbeddingTable
 from pam_retriever.types import Float32, ScoringWeights
 

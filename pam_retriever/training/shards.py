@@ -10,7 +10,7 @@ import numpy as np
 from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.store.growth import LearnedSteps
 from pam_retriever.store.readwrite import ReadWriteLock
-from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.sqlite.database import SQLiteDatabase
 from pam_retriever.types import Bools, Float32, Int64
 
 BLOCKS = 16  # blocks of neighbouring trajectories per shard, which make it a sample of the index with few reads

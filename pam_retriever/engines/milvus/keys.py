@@ -15,7 +15,7 @@ from pam_retriever.engines.milvus.filters import MilvusCompiler
 from pam_retriever.errors import Interrupted
 from pam_retriever.filters.conditions import Condition
 from pam_retriever.model.keys import unit
-from pam_retriever.store.metadata_index import Segment
+from pam_retriever.store.sqlite.metadata_index import Segment
 from pam_retriever.types import Bools, Float32, Int64
 
 MOST = 16_384  # hits per search: Milvus's own limit

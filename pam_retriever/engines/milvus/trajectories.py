@@ -15,10 +15,10 @@ from pam_retriever.engines.milvus.client import quoted, text
 from pam_retriever.engines.milvus.memories import MilvusMemories, check_contents
 from pam_retriever.engines.milvus.settings import POINT
 from pam_retriever.engines.words import grouped
-from pam_retriever.store.connection import Connection
 from pam_retriever.store.database import Grouped, Step, Steps, TrajectoryEnd
-from pam_retriever.store.listing import to_steps
-from pam_retriever.store.trajectories import SQLiteTrajectories
+from pam_retriever.store.sqlite.connection import Connection
+from pam_retriever.store.sqlite.listing import to_steps
+from pam_retriever.store.sqlite.trajectories import SQLiteTrajectories
 from pam_retriever.types import Int64
 
 CHUNK, MOST_CHUNKS = 500, 1 << 13  # steps per entity, entities per trajectory

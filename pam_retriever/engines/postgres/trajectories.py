@@ -11,7 +11,7 @@ from pam_retriever.engines.postgres.connection import Connections
 from pam_retriever.engines.postgres.memories import PostgresMemories, check_contents
 from pam_retriever.engines.words import grouped
 from pam_retriever.store.database import Grouped, Step, Steps, TrajectoryEnd
-from pam_retriever.store.listing import Listed, to_evidence, to_records, to_steps
+from pam_retriever.store.sqlite.listing import Listed, to_evidence, to_records, to_steps
 from pam_retriever.types import Evidence, Int64, Times, TrajectoryRecord
 
 STEPS = "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps"

@@ -25,7 +25,7 @@ from pam_retriever.retrieval.mixture.sources import Similarity, Words, WordsAndN
 from pam_retriever.retrieval.mixture.used_together import UsedTogether
 from pam_retriever.retrieval.timeline import Timeline, moment
 from pam_retriever.store.database import Settings
-from pam_retriever.store.feedback import SQLiteFeedback
+from pam_retriever.store.sqlite.feedback import SQLiteFeedback
 from pam_retriever.store.view import View
 
 

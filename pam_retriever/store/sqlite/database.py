@@ -10,17 +10,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pam_retriever.mentions.store import SQLiteMentions
-from pam_retriever.store import words
-from pam_retriever.store.connection import Connection, Mode
-from pam_retriever.store.damage import check_types
-from pam_retriever.store.feedback import SQLiteFeedback
+from pam_retriever.store.folder.verification import Copy, Verification
 from pam_retriever.store.index_mentions import IndexMentions
-from pam_retriever.store.memories import SQLiteMemories
-from pam_retriever.store.schema import OLDER, SCHEMA
-from pam_retriever.store.settings import SQLiteSettings
-from pam_retriever.store.times import SQLiteTimes
-from pam_retriever.store.trajectories import SQLiteTrajectories
-from pam_retriever.store.verification import Copy, Verification
+from pam_retriever.store.sqlite import words
+from pam_retriever.store.sqlite.connection import Connection, Mode
+from pam_retriever.store.sqlite.damage import check_types
+from pam_retriever.store.sqlite.feedback import SQLiteFeedback
+from pam_retriever.store.sqlite.memories import SQLiteMemories
+from pam_retriever.store.sqlite.schema import OLDER, SCHEMA
+from pam_retriever.store.sqlite.settings import SQLiteSettings
+from pam_retriever.store.sqlite.times import SQLiteTimes
+from pam_retriever.store.sqlite.trajectories import SQLiteTrajectories
 from pam_retriever.types import Int64
 
 

@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pam_retriever.errors import IndexFormatError, InvalidInput
-from pam_retriever.store.connection import Mode
 from pam_retriever.store.faults import explained
-from pam_retriever.store.files import matching, sync
-from pam_retriever.store.manifest import Manifest, read_manifest, write_manifest
-from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.folder.files import matching, sync
+from pam_retriever.store.folder.manifest import Manifest, read_manifest, write_manifest
+from pam_retriever.store.sqlite.connection import Mode
+from pam_retriever.store.sqlite.database import SQLiteDatabase
 
 if TYPE_CHECKING:
-    from pam_retriever.store.writable_folder import WritableFolder
+    from pam_retriever.store.folder.writable_folder import WritableFolder
 
 PREFIX = "t-"  # with this prefix no name is reserved by a system, as "con" and "nul" are
 UNFINISHED = ".new"  # suffix of a folder that is being written or removed

@@ -13,9 +13,9 @@ import numpy as np
 from pam_retriever.errors import InvalidInput
 from pam_retriever.experience.dates import read_timestamp
 from pam_retriever.filters.conditions import Timed
-from pam_retriever.store.connection import Connection
-from pam_retriever.store.settings import SQLiteSettings
-from pam_retriever.store.write_log import WriteLog
+from pam_retriever.store.sqlite.connection import Connection
+from pam_retriever.store.sqlite.settings import SQLiteSettings
+from pam_retriever.store.sqlite.write_log import WriteLog
 from pam_retriever.types import Int64, Time, Times
 from pam_retriever.validation import check_length, read_list
 

@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 
 from pam_retriever.errors import IndexFormatError, InvalidInput
-from pam_retriever.store import handles
 from pam_retriever.store.faults import explained
+from pam_retriever.store.folder import handles
 
 BLOCK = 1 << 22  # bytes per read
 

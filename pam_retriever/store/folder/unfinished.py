@@ -17,9 +17,9 @@ from pathlib import Path
 
 from pam_retriever.errors import IndexLocked, StorageError
 from pam_retriever.store.faults import explained
-from pam_retriever.store.files import matching, sync
-from pam_retriever.store.lock import NAME, WriterLock
-from pam_retriever.store.manifest import MANIFEST
+from pam_retriever.store.folder.files import matching, sync
+from pam_retriever.store.folder.lock import NAME, WriterLock
+from pam_retriever.store.folder.manifest import MANIFEST
 
 INSIDE = "index"
 OF_A_FILE_SYSTEM = "lost+found"  # every new ext4 file system has one

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pam_retriever.errors import IndexFormatError, PAMError
 from pam_retriever.store.faults import explained
-from pam_retriever.store.files import blocks, check_file, crc32_of, sha256_of
+from pam_retriever.store.folder.files import blocks, check_file, crc32_of, sha256_of
 
 
 @dataclass(frozen=True)

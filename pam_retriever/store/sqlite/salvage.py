@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pam_retriever.store.changes import ENCODERS
 from pam_retriever.store.columns import checksum
-from pam_retriever.store.companions import holds_log
-from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.folder.companions import holds_log
+from pam_retriever.store.sqlite.changes import ENCODERS
+from pam_retriever.store.sqlite.database import SQLiteDatabase
 
 MEMORIES = (
     "SELECT row, id, text, metadata, checksum, vector, association FROM memories JOIN vectors USING (row) "

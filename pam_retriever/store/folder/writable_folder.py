@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pam_retriever.errors import PAMError
-from pam_retriever.store.companions import check_companions, check_links, holds_log
-from pam_retriever.store.connection import Connection
-from pam_retriever.store.damage import check_everything
 from pam_retriever.store.faults import explained
-from pam_retriever.store.files import check_file, checksum_of, matching
-from pam_retriever.store.lock import WriterLock
-from pam_retriever.store.manifest import FORMAT_VERSION, Manifest, read_manifest, write_manifest
-from pam_retriever.store.sqlite_database import SQLiteDatabase
-from pam_retriever.store.tenants import remove_other_tenants
+from pam_retriever.store.folder.companions import check_companions, check_links, holds_log
+from pam_retriever.store.folder.files import check_file, checksum_of, matching
+from pam_retriever.store.folder.lock import WriterLock
+from pam_retriever.store.folder.manifest import FORMAT_VERSION, Manifest, read_manifest, write_manifest
+from pam_retriever.store.folder.tenants import remove_other_tenants
+from pam_retriever.store.sqlite.connection import Connection
+from pam_retriever.store.sqlite.damage import check_everything
+from pam_retriever.store.sqlite.database import SQLiteDatabase
 
 
 class WritableManifest:

@@ -18,7 +18,7 @@ from pam_retriever.errors import IndexFormatError
 from pam_retriever.limits import MAX_DIM, MAX_HIDDEN, MAX_LAYERS, MAX_WINDOW
 from pam_retriever.model.forward import PredictorConfig, PredictorWeights
 from pam_retriever.store.faults import explained
-from pam_retriever.store.files import check_file, matching, write_atomically
+from pam_retriever.store.folder.files import check_file, matching, write_atomically
 
 NAME = re.compile(r"predictor-[0-9a-f]{12}\.safetensors")
 HEADER = 1_000_000  # bytes of a safetensors header, at most

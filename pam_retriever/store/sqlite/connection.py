@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pam_retriever.errors import IndexFormatError, ReadOnlyIndex, StorageError
-from pam_retriever.store import handles
-from pam_retriever.store.changes import Changes, store_changes
 from pam_retriever.store.faults import explained
-from pam_retriever.store.forking import never_free, tell_of_forks
-from pam_retriever.store.tables import SCHEMA_OF, plain, schema_of
+from pam_retriever.store.folder import handles
+from pam_retriever.store.folder.forking import never_free, tell_of_forks
+from pam_retriever.store.sqlite.changes import Changes, store_changes
+from pam_retriever.store.sqlite.tables import SCHEMA_OF, plain, schema_of
 
 Mode = Literal["create", "write", "read", "follow"]
 URI_MODES = {"create": "rwc", "write": "rw", "read": "ro", "follow": "ro"}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pam_retriever.errors import IndexLocked
 from pam_retriever.store.faults import explained
-from pam_retriever.store.forking import tell_of_forks
+from pam_retriever.store.folder.forking import tell_of_forks
 
 NAME = "writer.lock"
 NOTE_LIMIT = 1_000  # bytes; the note names the holder of the lock

@@ -12,18 +12,18 @@ from pam_retriever.ann import chunks, make_backend
 from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError, StorageError, counted
 from pam_retriever.model.episode_embeddings import with_codes
 from pam_retriever.model.forward import PredictorWeights
-from pam_retriever.store import ann_cache, graph_cache, snapshot
-from pam_retriever.store.changes import ENCODERS
-from pam_retriever.store.damage import check_structure, check_words, damaged
 from pam_retriever.store.faults import explained
-from pam_retriever.store.files import check_file, matching, read_path
-from pam_retriever.store.lock import WriterLock
-from pam_retriever.store.manifest import FORMAT_VERSION, TENANTS, Manifest, new_manifest, read_manifest
+from pam_retriever.store.folder import ann_cache, graph_cache, snapshot
+from pam_retriever.store.folder.files import check_file, matching, read_path
+from pam_retriever.store.folder.lock import WriterLock
+from pam_retriever.store.folder.manifest import FORMAT_VERSION, TENANTS, Manifest, new_manifest, read_manifest
+from pam_retriever.store.folder.tenants import root_of, tenants_in
+from pam_retriever.store.folder.weights import read_predictor
 from pam_retriever.store.model_metadata import read_model
-from pam_retriever.store.salvage import salvage
-from pam_retriever.store.sqlite_database import SQLiteDatabase
-from pam_retriever.store.tenants import root_of, tenants_in
-from pam_retriever.store.weights import read_predictor
+from pam_retriever.store.sqlite.changes import ENCODERS
+from pam_retriever.store.sqlite.damage import check_structure, check_words, damaged
+from pam_retriever.store.sqlite.database import SQLiteDatabase
+from pam_retriever.store.sqlite.salvage import salvage
 from pam_retriever.types import Bools, Float32
 
 CLOSE = 1e-3  # tolerance; float32 on another machine changes f(p), of unit length, by 1e-6

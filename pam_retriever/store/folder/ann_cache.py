@@ -18,9 +18,9 @@ import numpy as np
 from pam_retriever.ann import WritableAnnIndex, restore_backend
 from pam_retriever.errors import StorageError
 from pam_retriever.experience.graph import CooccurrenceGraph
-from pam_retriever.store.files import blocks, crc32_of, matching
-from pam_retriever.store.sqlite_database import SQLiteDatabase
-from pam_retriever.store.verification import Copy
+from pam_retriever.store.folder.files import blocks, crc32_of, matching
+from pam_retriever.store.folder.verification import Copy
+from pam_retriever.store.sqlite.database import SQLiteDatabase
 
 log = logging.getLogger(__name__)
 

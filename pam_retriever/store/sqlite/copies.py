@@ -16,14 +16,14 @@ from pam_retriever.ann import Chunked
 from pam_retriever.errors import IndexFormatError, StorageError
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.forward import PredictorWeights
-from pam_retriever.store import ann_cache, graph_cache, snapshot, weights
-from pam_retriever.store.changes import Changes, changes_between
-from pam_retriever.store.database_snapshots import Snapshots
+from pam_retriever.store.folder import ann_cache, graph_cache, snapshot, weights
+from pam_retriever.store.folder.manifest import Manifest, read_manifest
 from pam_retriever.store.key_indexes import IndexBuilder, KeyIndexes
-from pam_retriever.store.manifest import Manifest, read_manifest
 from pam_retriever.store.model_metadata import check_fitted, read_model, read_window_and_calibration
 from pam_retriever.store.space import Space, read_space
-from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.sqlite.changes import Changes, changes_between
+from pam_retriever.store.sqlite.database import SQLiteDatabase
+from pam_retriever.store.sqlite.snapshots import Snapshots
 from pam_retriever.store.view import FIRST_WINDOW, View
 from pam_retriever.types import Calibration, Int64
 

@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 from typing import BinaryIO
 
-from pam_retriever.store.forking import call_in_child
+from pam_retriever.store.folder.forking import call_in_child
 
 Inode = tuple[int, int]
 

@@ -13,7 +13,7 @@ from pam_retriever import __about__
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.limits import MAX_DIM, MAX_MANIFEST_BYTES
 from pam_retriever.store.faults import explained
-from pam_retriever.store.files import write_atomically
+from pam_retriever.store.folder.files import write_atomically
 
 FORMAT = "pam-retriever-index"
 FORMAT_VERSION = 2  # 2 added feedback

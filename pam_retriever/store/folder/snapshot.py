@@ -20,20 +20,20 @@ from typing import Any, TypeVar
 
 from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError, StorageError
 from pam_retriever.model.forward import PredictorWeights
-from pam_retriever.store import words
-from pam_retriever.store.changes import forget_cached_files, forget_changes
-from pam_retriever.store.companions import check_companions, check_links, holds_log
-from pam_retriever.store.connection import Mode
-from pam_retriever.store.damage import check_everything
 from pam_retriever.store.faults import explained
-from pam_retriever.store.files import check_file, checksum_of, matching, sync
-from pam_retriever.store.lock import WriterLock
-from pam_retriever.store.manifest import MANIFEST, Manifest, read_manifest, write_manifest
-from pam_retriever.store.sqlite_database import SQLiteDatabase
-from pam_retriever.store.tenants import UNFINISHED, Write, remove_other_tenants, write_tenants
-from pam_retriever.store.unfinished import is_empty, make_folder, remove_abandoned
-from pam_retriever.store.weights import pack_predictor, write_weights
-from pam_retriever.store.writable_folder import has_cache, remove_unfinished
+from pam_retriever.store.folder.companions import check_companions, check_links, holds_log
+from pam_retriever.store.folder.files import check_file, checksum_of, matching, sync
+from pam_retriever.store.folder.lock import WriterLock
+from pam_retriever.store.folder.manifest import MANIFEST, Manifest, read_manifest, write_manifest
+from pam_retriever.store.folder.tenants import UNFINISHED, Write, remove_other_tenants, write_tenants
+from pam_retriever.store.folder.unfinished import is_empty, make_folder, remove_abandoned
+from pam_retriever.store.folder.weights import pack_predictor, write_weights
+from pam_retriever.store.folder.writable_folder import has_cache, remove_unfinished
+from pam_retriever.store.sqlite import words
+from pam_retriever.store.sqlite.changes import forget_cached_files, forget_changes
+from pam_retriever.store.sqlite.connection import Mode
+from pam_retriever.store.sqlite.damage import check_everything
+from pam_retriever.store.sqlite.database import SQLiteDatabase
 
 T = TypeVar("T")
 ATTEMPTS = 10  # attempts to read a folder that its writer changes meanwhile

@@ -13,25 +13,25 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.episode_embeddings import with_codes
 from pam_retriever.model.forward import PredictorWeights
-from pam_retriever.store import ann_cache, graph_cache, snapshot, weights
 from pam_retriever.store.base import Store
 from pam_retriever.store.capacity import to_forget
-from pam_retriever.store.connection import MOST_VERSIONS
-from pam_retriever.store.copies import Copies
 from pam_retriever.store.faults import after_commit, closed_error
+from pam_retriever.store.folder import ann_cache, graph_cache, snapshot, weights
+from pam_retriever.store.folder.manifest import Manifest, new_manifest
+from pam_retriever.store.folder.tenants import TenantFolders
+from pam_retriever.store.folder.weights import ModelMetadata, PackedPredictor
+from pam_retriever.store.folder.writable_folder import WritableFolder
 from pam_retriever.store.learnt import NO_ROWS, mark_forgotten_rows
-from pam_retriever.store.manifest import Manifest, new_manifest
 from pam_retriever.store.model_metadata import read_model
 from pam_retriever.store.readwrite import FollowingLock
 from pam_retriever.store.rebuild import Rebuild
 from pam_retriever.store.space import Space, write_space
-from pam_retriever.store.sqlite_database import SQLiteDatabase
-from pam_retriever.store.sqlite_rebuild import SQLiteRebuild
+from pam_retriever.store.sqlite.connection import MOST_VERSIONS
+from pam_retriever.store.sqlite.copies import Copies
+from pam_retriever.store.sqlite.database import SQLiteDatabase
+from pam_retriever.store.sqlite.rebuild import SQLiteRebuild
 from pam_retriever.store.stored_keys import Associate, NewKeys
-from pam_retriever.store.tenants import TenantFolders
 from pam_retriever.store.view import View
-from pam_retriever.store.weights import ModelMetadata, PackedPredictor
-from pam_retriever.store.writable_folder import WritableFolder
 from pam_retriever.store.write_trajectories import Added
 from pam_retriever.types import Float32, Int64
 

@@ -10,16 +10,16 @@ from pam_retriever.embedding import Embedder
 from pam_retriever.errors import IndexFormatError, InvalidInput, StorageError
 from pam_retriever.limits import MAX_DIM
 from pam_retriever.protocols import Encoder
-from pam_retriever.store import snapshot
 from pam_retriever.store.base import Store
-from pam_retriever.store.connection import Mode
+from pam_retriever.store.folder import snapshot
+from pam_retriever.store.folder.manifest import MANIFEST, Manifest, new_manifest, read_manifest
+from pam_retriever.store.folder.unfinished import is_empty
+from pam_retriever.store.folder.writable_folder import WritableFolder
 from pam_retriever.store.kinds import Engine
-from pam_retriever.store.manifest import MANIFEST, Manifest, new_manifest, read_manifest
 from pam_retriever.store.space import Space
-from pam_retriever.store.sqlite import SQLiteStore
-from pam_retriever.store.sqlite_database import SQLiteDatabase
-from pam_retriever.store.unfinished import is_empty
-from pam_retriever.store.writable_folder import WritableFolder
+from pam_retriever.store.sqlite.connection import Mode
+from pam_retriever.store.sqlite.database import SQLiteDatabase
+from pam_retriever.store.sqlite.store import SQLiteStore
 from pam_retriever.validation import check_count, check_finite, check_flag
 
 MOST_WAITING = 86_400  # seconds for another writer

@@ -11,8 +11,8 @@ from pam_retriever.experience.feedback import Feedback, NewFeedback, PastRequest
 from pam_retriever.filters import read_filter
 from pam_retriever.filters.stored import to_json
 from pam_retriever.store.columns import checksum, from_blobs, from_json, to_blobs
-from pam_retriever.store.connection import Connection
-from pam_retriever.store.metadata_index import Segment
+from pam_retriever.store.sqlite.connection import Connection
+from pam_retriever.store.sqlite.metadata_index import Segment
 from pam_retriever.types import Float32, Int64
 from pam_retriever.validation import selects_all
 

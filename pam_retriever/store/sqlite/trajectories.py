@@ -10,9 +10,9 @@ import numpy as np
 
 from pam_retriever.filters.conditions import key_path
 from pam_retriever.filters.stored import to_json
-from pam_retriever.store.connection import Connection
 from pam_retriever.store.database import Grouped, Step, Steps, TrajectoryEnd
-from pam_retriever.store.listing import Listed, to_evidence, to_records, to_steps
+from pam_retriever.store.sqlite.connection import Connection
+from pam_retriever.store.sqlite.listing import Listed, to_evidence, to_records, to_steps
 from pam_retriever.types import Evidence, Int64, Times, TrajectoryRecord
 
 MAX_PATH = 30  # SQLite joins 64 tables

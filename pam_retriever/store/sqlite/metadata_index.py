@@ -32,7 +32,7 @@ from pam_retriever.filters.conditions import (
     key_path,
 )
 from pam_retriever.store.columns import from_json
-from pam_retriever.store.metadata_columns import Column, ColumnBuilder, Int32, LateColumns, entry_at, merged
+from pam_retriever.store.sqlite.metadata_columns import Column, ColumnBuilder, Int32, LateColumns, entry_at, merged
 from pam_retriever.types import Bools, Int64
 
 SEGMENT = 100_000  # memories; larger segments are not merged

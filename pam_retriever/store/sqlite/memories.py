@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 
 from pam_retriever.errors import IndexFormatError, counted
-from pam_retriever.store import words
 from pam_retriever.store.columns import checksum, from_blobs, from_json, number_rows, to_blobs
-from pam_retriever.store.connection import Connection
-from pam_retriever.store.feedback import remove_requests_of
 from pam_retriever.store.learnt import REPLACED
-from pam_retriever.store.metadata_index import SEGMENT, MetadataIndex
-from pam_retriever.store.settings import SQLiteSettings
+from pam_retriever.store.sqlite import words
+from pam_retriever.store.sqlite.connection import Connection
+from pam_retriever.store.sqlite.feedback import remove_requests_of
+from pam_retriever.store.sqlite.metadata_index import SEGMENT, MetadataIndex
+from pam_retriever.store.sqlite.settings import SQLiteSettings
+from pam_retriever.store.sqlite.times import SQLiteTimes
+from pam_retriever.store.sqlite.write_log import WriteLog
 from pam_retriever.store.storing import NewMemories
-from pam_retriever.store.times import SQLiteTimes
-from pam_retriever.store.write_log import WriteLog
 from pam_retriever.types import Float32, Int64, Record
 from pam_retriever.validation import selects_all
 

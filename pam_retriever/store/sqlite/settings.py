@@ -6,9 +6,9 @@ import zlib
 
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.filters.stored import to_json
-from pam_retriever.store.changes import ENCODERS, PUT_SETTING
 from pam_retriever.store.columns import from_json
-from pam_retriever.store.connection import MOST_VERSIONS, Connection
+from pam_retriever.store.sqlite.changes import ENCODERS, PUT_SETTING
+from pam_retriever.store.sqlite.connection import MOST_VERSIONS, Connection
 
 UNREAD = -1  # the version before the first read
 SETTINGS = "FROM settings WHERE rowid > 0"  # the rows below hold the log of changes

@@ -20,11 +20,11 @@ import numpy as np
 
 from pam_retriever.ann import Chunked, Graph, WritableAnnIndex
 from pam_retriever.model.keys import make_keys
-from pam_retriever.store.ann_cache import UNUSABLE, check_saved, read_saved
-from pam_retriever.store.changes import Changes, changes_between
-from pam_retriever.store.files import blocks, crc32_of
+from pam_retriever.store.folder.ann_cache import UNUSABLE, check_saved, read_saved
+from pam_retriever.store.folder.files import blocks, crc32_of
 from pam_retriever.store.key_indexes import IndexBuilder, KeyIndexes
-from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.sqlite.changes import Changes, changes_between
+from pam_retriever.store.sqlite.database import SQLiteDatabase
 from pam_retriever.store.stored_keys import PrefixKeys, StoredKeys
 from pam_retriever.types import Int64
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pam_retriever.store.connection import Connection
-from pam_retriever.store.manifest import MANIFEST
+from pam_retriever.store.folder.manifest import MANIFEST
+from pam_retriever.store.sqlite.connection import Connection
 
 OLDEST = 0.5  # seconds that a snapshot lasts while queries of several threads overlap without a pause
 

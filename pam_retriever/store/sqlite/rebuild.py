@@ -9,16 +9,16 @@ import numpy as np
 from pam_retriever.ann import WritableAnnIndex, chunks
 from pam_retriever.experience.trajectories import Episode
 from pam_retriever.model.keys import make_keys
+from pam_retriever.store.folder.weights import remove_other_predictors
 from pam_retriever.store.growth import settle_growth
 from pam_retriever.store.model_metadata import FORGOTTEN, write_model
 from pam_retriever.store.rebuild import TrainedModel
 from pam_retriever.store.stored_keys import NewKeys, StoredVectors
-from pam_retriever.store.weights import remove_other_predictors
 from pam_retriever.store.write_trajectories import Added, link, rows_of, write_trajectories
 from pam_retriever.types import Float32, Int64
 
 if TYPE_CHECKING:
-    from pam_retriever.store.sqlite import SQLiteStore
+    from pam_retriever.store.sqlite.store import SQLiteStore
 
 
 class SQLiteRebuild:

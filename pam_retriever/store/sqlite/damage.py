@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from pam_retriever.errors import IndexFormatError, PAMError
 from pam_retriever.store.columns import checksum
-from pam_retriever.store.connection import Connection
-from pam_retriever.store.schema import WRONG
+from pam_retriever.store.sqlite.connection import Connection
+from pam_retriever.store.sqlite.schema import WRONG
 
 FILLED = f"SELECT {', '.join(f'EXISTS (SELECT 1 FROM {table})' for table in WRONG)}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pam_retriever.mentions import store as mentions
-from pam_retriever.store import words
+from pam_retriever.store.sqlite import words
 
 TABLES = """
 CREATE TABLE memories (

@@ -1,0 +1,1 @@
+"""The folder of an index: its files, lock, manifest, and their opening, verification and repair."""
