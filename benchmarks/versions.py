@@ -42,7 +42,7 @@ def main() -> None:
     no_arguments(__doc__)
     rows = [row(ROOT / path) for path in linked()]
     PAGE.write_text(HEAD.format(edition=SECOND_EDITION) + "".join(rows))
-    print(f"{len(rows)} raw files in {PAGE.relative_to(ROOT)}")
+    print(f"{len(rows)} raw files in {PAGE}")
 
 
 def linked() -> list[str]:

@@ -1,7 +1,8 @@
-"""Every runnable benchmark has ``--help``; one process checks all of them."""
+"""Every runnable benchmark has ``--help``, which one process checks for all of them, and a small run in a test."""
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -12,6 +13,26 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks" / "notes").glob("*.md")]
+# how the programs run that no test runs by a command
+OTHERWISE = {
+    "performance.before_worker": "performance.before",
+    "performance.peer_worker": "performance.peers",
+    "recall.regimes": "test_recall_benchmarks.py",
+    "reliability.faults": "reliability.short",
+    "reliability.flips": "reliability.short",
+    "reliability.fuzz": "reliability.short",
+    "reliability.fuzz_targets": "reliability.fuzz",
+    "reliability.kills": "reliability.short",
+    "reliability.langgraph_store": "test_langgraph_store.py",
+    "reliability.operations": "reliability.short",
+    "reliability.shared_kills": "reliability.short",
+    "reliability.signals": "test_interrupts.py",
+    "reliability.soak": "test_reliability.py",
+    "reliability.tenants": "test_tenant_isolation.py",
+    "reliability.threads": "reliability.short",
+    "scaling.engine_kills": "test_engines_postgres.py",
+    "training.capacity": "test_gpu_benchmark.py",
+}
 
 
 def programs() -> list[str]:
@@ -47,6 +68,28 @@ def answers() -> dict[str, str]:
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def commands() -> set[str]:
+    """Returns the programs that strings of the tests name, in full or as in the lists of commands."""
+    named: set[str] = set()
+    for path in set((ROOT / "tests").glob("test_*.py")) - {Path(__file__)}:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                named |= set(re.findall(r"\bbenchmarks\.([.\w]+)|^([a-z_]+\.[a-z_]+)(?: |$)", node.value))
+    return {name.removesuffix(".__main__") for both in named for name in both}
+
+
+def test_every_benchmark_has_a_small_run():
+    """Every benchmark runs small in a test: by its command, by its function, or within another program."""
+    every = {name.removeprefix("benchmarks.") for name in programs()}
+    assert every - commands() - OTHERWISE.keys() == set()
+    assert OTHERWISE.keys() <= every
+    for name, how in OTHERWISE.items():
+        in_a_test = how.endswith(".py")
+        assert in_a_test or how in every, name
+        file = ROOT / "tests" / how if in_a_test else ROOT / "benchmarks" / f"{how.replace('.', '/')}.py"
+        assert re.search(rf"\b{name.split('.')[-1]}\b", file.read_text()), name
 
 
 @pytest.mark.slow

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import numpy as np
 import pytest
 
-from benchmarks import report
-from benchmarks.performance import direction as speed
 from benchmarks.real import commits
 from benchmarks.recall import direction
 
 
-def wrote(monkeypatch, module, *arguments: str) -> dict:
-    found: dict = {}
-    monkeypatch.setattr(report, "write", lambda name, result: found.update({name: result}))
-    monkeypatch.setattr(sys, "argv", ["benchmark", *arguments])
-    module.main()
-    return found
-
-
 @pytest.mark.slow
-def test_after_and_before_in_worlds_of_one_way_rules(monkeypatch):
+def test_after_and_before_in_worlds_of_one_way_rules(ran, monkeypatch):
     small = {"ROUTINES": 6, "PLAYS": 18, "NEW_PLAYS": 6, "CUES": 20, "CHAINS": 20, "NEW_CHAINS": 5, "PASSES": 1}
     for name, value in small.items():
         monkeypatch.setattr(direction, name, value)
-    results = wrote(monkeypatch, direction, "--seeds", "0")["recall/direction"]["results"]
+    results = ran("benchmarks.recall.direction", "--seeds", "0")["recall/direction"]["results"]
     for world in ("routines", "rule"):
         found = results[world][0]
         assert found["links of look-alikes"]["stored"] == 1
@@ -36,8 +25,8 @@ def test_after_and_before_in_worlds_of_one_way_rules(monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_time_of_a_direction(monkeypatch):
-    found = wrote(monkeypatch, speed, "--episodes", "10", "--questions", "8")["performance/direction"]
+def test_the_time_of_a_direction(ran):
+    found = ran("benchmarks.performance.direction", "--episodes=10", "--questions=8")["performance/direction"]
     assert found["memories"] == 100
     assert found["results"].keys() == {"stored", "noisy", "never experienced", "hybrid", "two hops", "words"}
 
@@ -54,7 +43,7 @@ def test_the_evidence_of_commits_is_that_of_earlier_ones():
 
 
 @pytest.mark.slow
-def test_the_next_commit(monkeypatch, tmp_path):
+def test_the_next_commit(ran, monkeypatch, tmp_path):
     random = np.random.default_rng(0)
     rows = [{"time": n, "cue": f"change {n}", "used": [f"f{n % 12}", f"f{random.integers(12)}"]} for n in range(120)]
     (tmp_path / "memories.jsonl").write_text(
@@ -69,7 +58,7 @@ def test_the_next_commit(monkeypatch, tmp_path):
 
     monkeypatch.setattr(commits.data, "load_embedder", lambda _: Random())
     for part, asked in (("tuning", 19), ("reported", 24)):
-        (found,) = wrote(monkeypatch, commits, str(tmp_path), "--part", part).values()
+        (found,) = ran("benchmarks.real.commits", str(tmp_path), "--part", part).values()
         of_folder = found["results"][tmp_path.name]
         assert of_folder["asked"] == asked
         assert 0 < of_folder["rows"]["recall_next"]["R@10"] <= 1

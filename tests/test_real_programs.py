@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import tempfile
 
 import benchmark_data
 import pytest
 
+from benchmarks.performance import explore_views
+from benchmarks.priors import fit_next_priors, fit_priors
 from benchmarks.real import data, locomo
 from pam_retriever.retrieval.mixture.mixture import Priors
 
@@ -50,3 +55,39 @@ def made_up_data(tmp_path, monkeypatch):
 def test_a_program_calls_the_library_of_today(ran, command):
     module, *arguments = command.split()
     assert ran(f"benchmarks.{module}", *arguments)
+
+
+@pytest.mark.usefixtures("made_up_data")
+def test_the_priors_are_fitted_and_written(ran, monkeypatch, tmp_path):
+    monkeypatch.setattr(fit_priors, "TASKS", ("toollens", "code-flask"))
+    for name in ("PRIORS", "WITHOUT"):  # the shipped files stay as they are
+        monkeypatch.setattr(fit_priors, name, tmp_path / f"{name}.json")
+    (found,) = ran("benchmarks.priors.fit_priors").values()
+    assert {row["data"] for row in found["losses"]} >= {"toollens", "code-flask"}
+    written = Priors.read(tmp_path / "PRIORS.json")
+    assert written.at(("similarity", "words"), 100, 0.0)[0].all()
+    assert json.loads((tmp_path / "WITHOUT.json").read_text())["without"].keys() == {"toollens", "code-flask", "locomo"}
+    (again,) = ran("benchmarks.priors.fit_priors", "--again").values()
+    assert again["weight"] == json.loads((tmp_path / "PRIORS.json").read_text())["weights"]["question"]["asked_again"]
+
+
+@pytest.mark.usefixtures("made_up_data")
+def test_the_prior_of_the_next_step_is_fitted_and_written(ran, monkeypatch, tmp_path):
+    monkeypatch.setattr(fit_next_priors, "REPOSITORIES", ("code-flask",))
+    monkeypatch.setattr(fit_next_priors, "STEPS", 60)  # so few that some steps lead to new memories
+    ran("benchmarks.priors.fit_next_priors", "--to", str(tmp_path / "prior.json"))
+    written = json.loads((tmp_path / "prior.json").read_text())
+    assert written["data"] == ["wikispeedia", "code-flask"]
+    assert all(sum(parts.values()) == pytest.approx(1, abs=0.02) for parts in written["parts"].values())
+
+
+@pytest.mark.usefixtures("made_up_data")
+@pytest.mark.skipif(not (os.environ.get("CHROMIUM") or shutil.which("chromium")), reason="no Chromium")
+def test_every_view_is_opened_once(ran, monkeypatch):
+    pytest.importorskip("playwright.sync_api")
+    monkeypatch.setattr(explore_views, "WIDTHS", (390,))
+    monkeypatch.setattr(explore_views, "SCHEMES", ("light",))
+    (found,) = ran("benchmarks.performance.explore_views").values()
+    for name in ("LoCoMo", "flask"):
+        assert found["data"][name]["looked at"] >= 10
+        assert found["data"][name]["faults"] == []

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
-from benchmarks import report
-from benchmarks.recall import continual, regimes
+from benchmarks.recall import regimes
 from benchmarks.training import capacity, recipes
 from pam_retriever import FitConfig
 from pam_retriever.training import config
@@ -24,25 +21,19 @@ def test_every_regime_is_measured_with_and_without_each_part():
 
 
 @pytest.mark.slow
-def test_increments_are_compared_with_once(monkeypatch):
+def test_increments_are_compared_with_once(ran, monkeypatch):
     monkeypatch.setattr(config, "FEWEST_STEPS", 10)
     monkeypatch.setattr(config, "PASSES", 3)
-    monkeypatch.setattr(sys, "argv", ["continual", "--world-seed=7", "--trajectories=20", "--increments=2"])
-    written = []
-    monkeypatch.setattr(report, "write", lambda name, found: written.append(found))
-    continual.main()
-    assert [one["states"] for one in written[0]["increments"]] == [1000, 2000]
-    assert written[0]["last increment"]["default"]["AP@1"] == 1
+    (found,) = ran("benchmarks.recall.continual", "--world-seed=7", "--trajectories=20", "--increments=2").values()
+    assert [one["states"] for one in found["increments"]] == [1000, 2000]
+    assert found["last increment"]["default"]["AP@1"] == 1
 
 
 @pytest.mark.slow
-def test_recipes_are_judged_on_stored_and_on_held_out_cues(monkeypatch):
+def test_recipes_are_judged_on_stored_and_on_held_out_cues(ran, monkeypatch):
     monkeypatch.setattr(recipes, "VARIANTS", {"tiny": FitConfig(hidden=64, passes=3)})
-    monkeypatch.setattr(sys, "argv", ["recipes", "--trajectories=20"])
-    written = []
-    monkeypatch.setattr(report, "write", lambda name, found: written.append(found))
-    recipes.main()
-    tiny = written[0]["columns"]["tiny"]
+    (found,) = ran("benchmarks.training.recipes", "--trajectories=20").values()
+    tiny = found["columns"]["tiny"]
     assert tiny["stored, AP@1"] > tiny["held out, AP@1"] > 0
     assert tiny["stored, CBR@20"] > 0.9
 

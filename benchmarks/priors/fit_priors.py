@@ -149,7 +149,7 @@ def _repository(path: Path, embed: Any) -> Task:
 
 
 def samples(name: str, task: Task) -> list[list[Sample]]:
-    """Returns the samples of each kind of question, one per size of experience."""
+    """Returns the samples of each kind of question, one per size of experience. One without questions is left out."""
     found: list[list[Sample]] = [[] for _ in KINDS]
     total, corpus = len(task.experience), corpus_of(task)
     make = evidence_builder(corpus)
@@ -172,7 +172,7 @@ def samples(name: str, task: Task) -> list[list[Sample]]:
         for mine, several, novelty in zip(found, kinds_asked, _novelties(mean), strict=True):
             if several:
                 mine.append(_sample(name, n, novelty, evidence.features, join(several), random))
-    return found
+    return [[one for one in mine if one.choices.weight.any()] for mine in found]
 
 
 def _novelties(of_questions: float) -> tuple[float, ...]:
@@ -371,7 +371,7 @@ def fit_all(tasks: list[tuple[str, Task]]) -> tuple[dict[str, Any], list[dict[st
         for mine, more in zip(found, samples(name, task), strict=True):
             mine += more
     features = found[0][0].features
-    data = list(dict.fromkeys(one.data for one in found[0]))
+    data = list(dict.fromkeys(name for name, _ in tasks))
     stored: dict[str, Any] = {"all": {}, "without": {name: {} for name in data}}
     table: list[dict[str, Any]] = []
     for kind, mine in zip(KINDS, found, strict=True):

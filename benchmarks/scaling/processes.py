@@ -1,12 +1,14 @@
 """``torchrun --nproc-per-node N -m benchmarks.scaling.processes``: one training, distributed over N processes.
 
-It measures quality and network traffic. Run it with N = 1 and N = 2; the second run prints both side by side.
+It measures quality and network traffic. Run it with N = 1 and N = 2; each run has its own result file.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,10 +21,16 @@ from pam_retriever import FitConfig, PredictiveAssociativeIndex
 from pam_retriever.model.keys import MODES
 from pam_retriever.training.trainer import Trainer
 
-MEMORIES, DIM, CUES = 10_000, 128, 500
+DIM, CUES, SEEDS = 128, 500, 3
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--memories", type=int, default=10_000)
+    parser.add_argument("--passes", type=int, default=20)
+    parser.add_argument("--results", type=Path, default=report.RESULTS, help="folder of raw results")
+    given = parser.parse_args()
+    memories = given.memories
     dist.init_process_group("gloo")
     torch.set_num_threads(1)
     trainers: list[Trainer] = []
@@ -34,12 +42,13 @@ def main() -> None:
 
     Trainer.__init__ = noted
     results = []
-    for seed in range(3):
+    for seed in range(SEEDS):
         index = PredictiveAssociativeIndex(DIM, "exact")
-        index.add(World(MEMORIES, DIM).states(), ids=[str(number) for number in range(MEMORIES)])
-        walks = [[str(n) for n in range(s, s + LENGTH)] for s in range(0, MEMORIES, LENGTH)]
+        index.add(World(memories, DIM).states(), ids=[str(number) for number in range(memories)])
+        walks = [[str(n) for n in range(s, s + LENGTH)] for s in range(0, memories, LENGTH)]
         started = time.perf_counter()
-        fitted = index.fit(walks, config=FitConfig(passes=20, hidden=512), seed=seed, device="cpu", progress=False)
+        config = FitConfig(passes=given.passes, hidden=512)
+        fitted = index.fit(walks, config=config, seed=seed, device="cpu", progress=False)
         acting = trainers[-1].acting
         sent = {"bytes": getattr(acting, "bytes", 0), "communication_seconds": getattr(acting, "seconds", 0.0)}
         results.append(
@@ -59,13 +68,14 @@ def main() -> None:
             print(json.dumps(results[-1], indent=1), flush=True)
     if dist.get_rank() == 0:
         size = dist.get_world_size()
-        print(report.write(f"scaling/processes_{size}", {"processes": size, "memories": MEMORIES, "runs": results}))
+        result = {"processes": size, "memories": memories, "runs": results}
+        print(report.write(f"scaling/processes_{size}", result, given.results))
     dist.destroy_process_group()
 
 
 def associates_found(index: PredictiveAssociativeIndex) -> float:
     """Returns the share of the associates among the ten hits of the network alone."""
-    cues = np.random.default_rng(1).choice(MEMORIES, CUES, replace=False).tolist()
+    cues = np.random.default_rng(1).choice(len(index), min(CUES, len(index)), replace=False).tolist()
     found = []
     for cue, hits in zip(cues, index.recall([str(c) for c in cues], k=10, channels=MODES["association"]), strict=True):
         first = cue - cue % LENGTH
@@ -75,5 +85,4 @@ def associates_found(index: PredictiveAssociativeIndex) -> float:
 
 
 if __name__ == "__main__":
-    report.no_arguments(__doc__)
     main()
