@@ -9,6 +9,7 @@ from pam_retriever.timewords.lexicon import Token, words
 
 _DIGITS = {"一": 1, "二": 2, "两": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9}
 _ONES = "一二三四五六七八九"
+_PLACES = re.compile("广场|大道|公园|小区|医院|中学|大桥|村|路(?!上)|街(?!上)")  # behind a holiday: "五一广场"
 _NAMES = re.compile("快乐|愉快|乐队|餐厅|咖啡|酒吧|书店|百货|头条")
 
 
@@ -53,7 +54,8 @@ def chinese_tokens(text: str, begin: int, finish: int) -> list[Token]:
     codes = {"month": "M", "day": "O", "ordinal": "O", "number": "N"}
     for match in _pattern().finditer(text, begin, finish):
         kind, start, end = match.lastgroup or "other", match.start(), match.end()
-        if kind == "phrase" and _NAMES.match(text, end) is not None:
+        placed = kind == "phrase" and single[match[0]][0][0] == "H" and _PLACES.match(text, end) is not None
+        if placed or (kind == "phrase" and _NAMES.match(text, end) is not None):
             tokens.append(Token("x", 0, start, end, match[0]))  # "星期天乐队", "元旦快乐"
         elif kind == "phrase":
             tokens.extend(Token(code, value, start, end, match[0]) for code, value in single[match[0]])

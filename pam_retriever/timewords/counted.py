@@ -21,7 +21,9 @@ from pam_retriever.timewords.periods import (
     unit_at,
     weekend,
 )
-from pam_retriever.timewords.standing import begins_phrase, is_adverb
+from pam_retriever.timewords.standing import begins_phrase, begins_sentence, is_adverb
+from pam_retriever.timewords.tense import PERFECT
+from pam_retriever.timewords.things import is_day_of_thing, is_of_thing
 
 
 def relative_unit(match: Match) -> Atom | None:
@@ -68,7 +70,8 @@ def plain_weekend(match: Match) -> Atom | None:
     following = match.next()
     adverb = match.context.language == "zh" or match.tokens[match.first].text.lower() == "el"  # "el fin de semana"
     beside = match.first > 0 and match.tokens[match.first - 1].code in "Bsaq"  # "before the weekend"
-    if match.codes() in ("U", "tU") and not (adverb or beside):
+    thing = match.codes() == "U" and is_of_thing(match, match.token("U").text)  # "weekend run"
+    if match.codes() in ("U", "tU") and not (adverb or beside or thing):
         return None
     if match.token("U").text.lower() == "weekends":
         return None  # "on weekends"
@@ -148,7 +151,11 @@ def of_age(match: Match) -> Atom | None:
 def ago(match: Match) -> Atom | None:
     """Reads "three weeks ago" as that calendar week, and "a few weeks ago" as two to five weeks ago."""
     if match.has("B") and match.context.language != "de":
-        return None  # German "vor" is both "before" and "ago"
+        following = match.next()  # German "vor" is both "before" and "ago"
+        ends = following is None or (following.code == "." and match.next(2) is None)
+        told = PERFECT.search(" ".join(token.text for token in match.tokens), match.context.language)
+        if not ends or match.codes() != "BNU" or told is None:
+            return None  # "how often before two weeks are over", unlike "what you told me before 2 weeks"
     return _distant(match, -1)
 
 
@@ -183,8 +190,11 @@ def ahead(match: Match) -> Atom | None:
 def between_ago(match: Match) -> Atom | None:
     """Reads "two or three weeks ago", "3-4 days ago"."""
     unit, now, linked = match.word("U"), match.context.now, re.search(r"N[&u,]N|U&N", match.codes())
-    if (match.has("B") and match.context.language != "de") or (linked is None and match.context.language != "zh"):
+    if match.has("B") and match.context.language != "de":
         return None
+    follows = match.has("N") and match.codes().startswith("NN") and match.number("N", 1) == match.number("N") + 1
+    if linked is None and match.context.language != "zh" and not follows:
+        return None  # unlike "two three days ago"
     counts = (match.number("N"), 1 if match.has("t") else match.number("N", 1))  # "a week or two ago"
     far, near = (unit_at(unit, moved(now, unit, -count)) for count in counts)
     return match.fixed((min(far[0], near[0]), max(far[1], near[1])), unit) if unit != "half" else None
@@ -280,6 +290,10 @@ def day_from_today(match: Match) -> Atom | None:
     token, previous = match.token("R"), match.tokens[match.first - 1] if match.first else None
     measured = previous is not None and (previous.code in "tN" or previous.text in ("viel", "viele", "pro"))
     following = match.next()
+    if match.context.language == "en" and not match.context.said and match.codes() == "R" and token.text.islower():
+        article = previous is not None and previous.code == "t"
+        if not is_day_of_thing(match) and (article or begins_sentence(match.tokens, match.first)):
+            return None  # "the today widget"
     if (token.text == "Morgen" and measured) or (following is not None and following.text == "date"):
         return None  # "ein Morgen Land", "der Morgen", "a function for tomorrow's date"
     start = midnight(match.context.now) + match.number("R") * DAY
@@ -291,8 +305,11 @@ def part_of_day(match: Match) -> Atom | None:
     """Reads "last night", "this morning", "overnight"."""
     if match.tokens[match.last].text == "overnight" and not is_adverb(match, "overnight"):
         return None
+    following, part = match.next(), match.token("P").text.lower()
     if match.has("X") or (match.has("L") and match.word("P") != "night"):
         return None
+    if part in ("am", "pm") and following is not None and following.text.lower() in ("i", "i'm", "not"):
+        return None  # "what this am I"
     start = midnight(match.context.now) - (DAY if match.has("L") else timedelta(0))
     span, kind = timed(match, (start, start + DAY), "day")
     return match.fixed(span, kind)

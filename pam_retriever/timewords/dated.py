@@ -11,8 +11,9 @@ from pam_retriever.timewords.hours import timed
 from pam_retriever.timewords.lexicon import NAMES, listed
 from pam_retriever.timewords.match import Atom, Match, counted, daily, day_in, in_year, leads, year_of
 from pam_retriever.timewords.names import NOUNS_IN_S, is_attribute, is_name, is_person
-from pam_retriever.timewords.periods import Span, moved, season_of, third, unit_at, weekend
+from pam_retriever.timewords.periods import Span, moved, season_of, unit_at, weekend
 from pam_retriever.timewords.standing import begins_phrase, is_adverb, is_of_noun
+from pam_retriever.timewords.things import has_a_year, has_years, is_of_thing
 
 
 def day_and_month(match: Match) -> Atom | None:
@@ -26,6 +27,8 @@ def day_and_month(match: Match) -> Atom | None:
         return None  # "the next one May 2026"
     if match.has("N") and match.tokens[match.last].code == "N" and following is not None and following.code == "U":
         return None  # "in March 3 weeks ..."
+    if match.codes() == "MtO" and match.first == 0 and month.text == "may" and not begins_phrase(match):
+        return None  # "may the fourth option win"
     number = match.number("M")
     return daily(match, lambda year: day_in(year, number, day))
 
@@ -59,10 +62,12 @@ def month(match: Match) -> Atom | None:
         return None  # "the April O'Neil costume"
     of = lambda y: unit_at("month", datetime(y, number, 1))  # noqa: E731
     if year is None:
-        if is_person(match, named):
-            return None
-        if is_of_noun(match, named.text) or is_adverb(match, named.text):
+        if is_person(match, named) or (previous is not None and previous.text.lower() in _WITH):
+            return None  # "pan con mayo"
+        if is_of_noun(match, named.text) or is_adverb(match, named.text) or is_of_thing(match, named.text, 2):
             return in_year(match, of, "month")
+        if beside[:1] == "t" and previous is not None and match.context.language == "en":
+            return None  # "on the march"
         if named.weak and not (match.has("i") or (previous is not None and previous.code in "ivsBq")):
             return None
     elif named.weak and not named.text[0].isupper() and match.has("U") and match.first == 0:
@@ -70,17 +75,26 @@ def month(match: Match) -> Atom | None:
     return in_year(match, of, "month", weak=match.context.language != "zh")
 
 
+_WITH = listed("with without mit ohne avec sans con sin")  # before a name, or a thing
+
+
 def of_short_year(match: Match) -> Atom | None:
-    """Reads "march of 24", "summer 24"."""
+    """Reads "march of 24", "summer 24", "h2 24"."""
     found = match.token("N").text
-    if len(found) != 2 or not begins_phrase(match) or match.context.language != "en":
+    stands = begins_phrase(match) or (match.tokens[match.first].code in "QG" and is_of_thing(match, ""))
+    if len(found) != 2 or not stands or match.context.language != "en":
         return None
     year = 2000 + int(found)
     if year > match.context.now.year + _NEAR_YEARS:
         return None  # the song "Summer of 69"
     if match.has("S"):
         return match.fixed(season_of(year, match.number("S")), "season")
-    return match.fixed(unit_at("month", datetime(year, match.number("M"), 1)), "month")
+    if match.has("M"):
+        return match.fixed(unit_at("month", datetime(year, match.number("M"), 1)), "month")
+    if year < match.context.now.year - _NEAR_YEARS:
+        return None
+    unit, months, code = ("quarter", 3, "Q") if match.has("Q") else ("half", 6, "G")
+    return match.fixed(unit_at(unit, datetime(year, months * match.number(code) - months + 1, 1)), unit)
 
 
 def counted_month(match: Match) -> Atom | None:
@@ -106,7 +120,7 @@ def year(match: Match) -> Atom | None:
     before = match.tokens[match.first - 1] if match.first else None
     if following is not None and following.code == "x" and not (before and before.text.endswith("-")):  # "pre-2022"
         noun = following.text.lower()
-        if noun in _MEASURES or (noun.endswith("s") and noun not in NOUNS_IN_S):
+        if noun in _MEASURES or (noun.endswith("s") and noun not in NOUNS_IN_S and not has_years(noun)):
             return None
     if following is not None and (
         (following.code in "NYU#" and following.text != "-") or (following.code == "Z" and match.has("t"))
@@ -120,7 +134,8 @@ def year(match: Match) -> Atom | None:
         if following is None or following.code != "x":
             return None
         return match.fixed(span, "year")
-    weak = not (match.has("U") or match.context.language == "zh" or _is_german_adverb(match, number))
+    stands = _is_german_adverb(match, number) or (match.codes() == "Y" and has_a_year(match))
+    weak = not (match.has("U") or match.context.language == "zh" or stands)
     return match.atom(lambda _anchor, _future: span, "year", weak=weak)
 
 
@@ -130,12 +145,17 @@ def _is_german_adverb(match: Match, number: int) -> bool:
     if match.context.language != "de" or abs(number - match.context.now.year) > _NEAR_YEARS:
         return False
     ends = following is None or following.code in ".,&" or following.text.islower()
+    if front is not None and front.text.lower() in _NUMBERED:
+        return False
     if front is not None and front.text[0].isupper():  # "was hat Anna 2024 gesagt", unlike "Windows 2019 läuft nicht"
         behind = match.next(2)
         return following is not None and following.text.islower() and (behind is None or behind.code in ".,&")
     return ends and (front is None or front.code in "." or (front.code == "x" and front.text.islower()))
 
 
+_NUMBERED = listed(  # before a number
+    "fehler fehlercode code port raum zimmer halle nr nummer modell version office windows server pin linie bus"
+)
 _NEAR_YEARS = 20  # "Es kamen 2500"
 
 
@@ -225,7 +245,8 @@ def season(match: Match) -> Atom | None:
         thing = following is not None and following.code == "x" and following.text.lower() not in _AFTER_SEASON
         if english and thing and previous is not None and previous.code in "rouxhg" and match.has("t"):
             return None  # "the manual for the fall protection harness"
-    return in_year(match, lambda y: season_of(y, number), "season", weak=True)
+    weak = doubtful or match.codes() != "S" or not is_of_thing(match, match.token("S").text)
+    return in_year(match, lambda y: season_of(y, number), "season", weak=weak)
 
 
 _REPORTS = listed("report numbers review results sales revenue budget figures targets goals earnings forecast deck")
@@ -276,7 +297,11 @@ def holiday(match: Match) -> Atom | None:
     article = match.token("t").text.lower() if match.has("t") else ""
     on = (match.context.language, article) == ("es", "el") or (article == "le" and " " in match.token("H").text)
     text = match.token("H").text
-    stands = is_adverb(match, text) or (" " in text and is_of_noun(match, text))
+    stands = (
+        is_adverb(match, text)
+        or (" " in text and is_of_noun(match, text))
+        or (not match.context.said and is_of_thing(match, text))
+    )
     certain = kept or on or stands or match.context.language == "zh" or name.endswith(" eve")
     return in_year(match, of, kind, weak=not certain)
 
@@ -314,70 +339,3 @@ def beside_holiday(match: Match) -> Atom | None:
         return (moved(span[0], unit, -count), span[0]) if match.has("A") else (span[1], moved(span[1], unit, count))
 
     return match.yearly(of, unit)
-
-
-def phase(match: Match) -> Atom | None:
-    """Reads "mid-May", "late last year", "at the end of June 2023"."""
-    name, follows = match.word("v"), match.tokens[match.last].code == "v" and not match.has("M")
-    if _is_verb(match, name) or (follows and match.context.language != "zh"):
-        return None
-    return _phase(match, name)
-
-
-def _phase(match: Match, name: str) -> Atom | None:
-    if match.has("M"):
-        if match.token("M").weak and year_of(match) is None and name in ("begin", "end"):
-            return None
-        number = match.number("M")
-        return in_year(match, lambda y: third(unit_at("month", datetime(y, number, 1)), name), "part of month")
-    if match.has("S"):
-        number = match.number("S")
-        part_of = lambda y: third(season_of(y, number), name)  # noqa: E731
-        if any(match.has(code) for code in "LXT") and not match.has("U"):
-            return counted(match, part_of, "part of season")
-        return in_year(match, part_of, "part of season")
-    if match.has("K"):
-        if match.token("K").weak and not match.has("t"):
-            return None
-        return match.fixed(third(unit_at("decade", datetime(match.number("K"), 1, 1)), name), "part of decade")
-    if match.has("Y"):
-        return match.fixed(third(unit_at("year", datetime(match.number("Y"), 1, 1)), name), "part of year")
-    return _phase_of_unit(match, name) if match.word("U") in ("week", "month", "year", "quarter") else None
-
-
-def phase_of_quarter(match: Match) -> Atom | None:
-    """Reads "the end of Q2", "early Q3 2023"."""
-    name, number = match.word("v"), match.number("Q")
-    if _is_verb(match, name):
-        return None
-    of = lambda y: third(unit_at("quarter", datetime(y, 3 * number - 2, 1)), name)  # noqa: E731
-    return in_year(match, of, "part of quarter", weak=not match.has("h"))
-
-
-def _phase_of_unit(match: Match, name: str) -> Atom | None:
-    """Reads "at the end of last month", "since the start of the year"."""
-    unit, now = match.word("U"), match.context.now
-    step = 1 if match.has("X") else -1 if match.has("L") else 0
-    span = third(unit_at(unit, moved(unit_at(unit, now)[0], unit, step)), name)
-    if any(match.has(code) for code in "XTL"):
-        return match.fixed(span, f"part of {unit}")
-    article, noun = (match.tokens[at].text.lower() for at in (match.last - 1, match.last))
-    if article in ("a", "an", "ein", "eine", "einem", "einer", "eines") or noun in (
-        "weeks",
-        "months",
-        "years",
-        "quarters",
-    ):
-        return None  # "the start of a week", "in its early years"
-    if span[0] > now and not match.context.future:  # "at the end of the month" is over
-        span = third(unit_at(unit, moved(unit_at(unit, now)[0], unit, -1)), name)
-    return match.atom(lambda _anchor, _future: span, f"part of {unit}", weak=True)
-
-
-def _is_verb(match: Match, name: str) -> bool:
-    """Whether the word is the verb of "start in June" or "end last year", unlike "the end of June", "by end June"."""
-    if match.context.language != "en" or name not in ("begin", "end") or match.token("v").text.lower().endswith("of"):
-        return False
-    at = match.tokens.index(match.token("v"))
-    previous, following = match.tokens[at - 1] if at else None, match.tokens[at + 1 : at + 2]
-    return [token.code for token in following] == ["i"] or previous is None or previous.code not in "inrhsBabfguqv"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from pam_retriever.timewords.lexicon import Token, words
+from pam_retriever.timewords.things import is_beside_thing
 
 _NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 HOURS = "|".join(_NUMBERS)
@@ -67,6 +68,9 @@ _JOINED_DAY = re.compile(r"\d{1,2}(?![\w:%]|[.,]\d)")
 _NUMBERED = re.compile(r"\b(?:order|invoice|ticket|po|id|ref|number|no|nr|case|serial|sku|#) ?$", re.IGNORECASE)
 _NUMBER_FIRST = re.compile(r"([1-4])([QH])((?:20)?\d\d)", re.IGNORECASE)
 _SURE = re.compile(r"(?:0?[1-9]|1[0-2])/(?:1[3-57-9]|2\d|3[01])")  # "5/13", unlike "5/16" of an inch, "24/7"
+_EXACT = re.compile(  # one order only: "5/13", "28/2", unlike "24/7" and "18/10 steel"
+    r"(?:0?[1-9]|1[0-2])/(?:1[3-9]|2\d|3[01])|(?!24/7|18/10|18/8|16/9)(?:1[3-9]|2\d|3[01])/(?:0?[1-9]|1[0-2])"
+)
 _SHORT_UNIT = re.compile(rf"(\d{{1,3}})({'|'.join(_UNITS)})")
 _MARKS = {",": ",", "..": "u", "-": "u", "–": "u", "—": "u", "@": "h", "&": "&", "~": "g"}
 _JOINED_YEAR = re.compile(r"(?:19|20)\d\d\b")
@@ -141,7 +145,11 @@ def _day_and_month(match: re.Match[str], before: str, language: str) -> list[Tok
     elif until is not None and language == "en":
         sure = sure or _SURE.fullmatch(until[1]) is not None  # "8/5 to 8/16"
     governed = week or padded or (bool(before) and before in governors) or (sure and (ranged or before == "t"))
-    known = 1 <= day <= 31 and 1 <= month <= 12 and (dotted == (language == "de") or not dotted)
+    of_thing = False
+    if (not governed or dotted) and (dotted or _EXACT.fullmatch(match[0]) is not None) and language in ("en", "de"):
+        of_thing = is_beside_thing(match.string, start, end)
+        governed = governed or of_thing
+    known = 1 <= day <= 31 and 1 <= month <= 12 and (not dotted or language == "de" or of_thing)
     if not governed or not known or chained or match[0] == "9/11":
         return [Token("#", 0, start, end, match[0])]
     return [Token("O", day, start, end, match[0]), Token("M", month, start, end, match[0])]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from pam_retriever.timewords import counted, dated, ordinal, weekdays
+from pam_retriever.timewords import counted, dated, ordinal, phases, weekdays
 from pam_retriever.timewords.hours import AT, CLOCK, PART
 from pam_retriever.timewords.lexicon import Token
 from pam_retriever.timewords.match import Atom, Context, Match
@@ -56,6 +56,8 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         ),
         (r"MoN", "M", dated.of_short_year),
         (r"So?N", "S", dated.of_short_year),
+        (r"QN", "Q", dated.of_short_year),
+        (r"GN", "G", dated.of_short_year),
         (rf"{_LEAD}M|M#Y|M{_YEAR}?|YM", "M", dated.month),
         (r"T?[LXTV]M|MLo?(?!U)|MX", "M", dated.counted_month),
         (r"t?U?Y|t?UoY", "Y", dated.year),
@@ -82,6 +84,7 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
         (r"[Nt]UA(?:nW|[WR])|[Nt]Uf[WR]|R[BA][Nt]U", "U", counted.units_from_day),
         (r"n?t?W(?:[iF][Nt]U|[Nt]UF|B[Nt]U|[Nt]UA)", "W", weekdays.weekday_in_weeks),
         (r"[Nw]o?dA|ANd", "d", counted.days_ago),
+        (r"d", "d", weekdays.weekday_of_thing),
         (r"c,?(?:[LX]U|t?U[LX]|[Nt]UA|iY)|(?:[LX]U|t?U[LX]|[Nt]UA)[hgiuo]?t?c", "c", counted.this_day_then),
         (r"tU&tUA|N&tUUA|A[Nt]U&U|NUUA", "U", counted.half_more_ago),
         (r"[LX]Uo?R", "R", counted.this_day_then),
@@ -119,9 +122,9 @@ RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] =
             r"h?t?v(?:uo?|[fo]Uo)M(?:o?,?Y)?|h?t?v[oi]?t?(?:K|M(?:o?,?Y|o?t?[LXT]U|o?t?U[LX])?|Y|[LXT]U|U[LX]|[LXT]?S(?:o?Y)?)|vu?Y|h?t?vuK|Y?Mv"
             r"|t?v[oi]?t?U|[LXT]Uv|[YK]v|(?:[LXT]U|Y)TUv",
             "v",
-            dated.phase,
+            phases.phase,
         ),
-        (rf"h?t?v[oi]?t?Q{_YEAR}?", "Q", dated.phase_of_quarter),
+        (rf"h?t?v[oi]?t?Q{_YEAR}?", "Q", phases.phase_of_quarter),
         (
             r"n?t?(?:[OL](?:N|wo?)?[UW]o|O(?:N|wo?)?[UW]i|(?<=[nt])L(?:N|wo?)?[UW]i|LWi)t?M(?:,?o?Y|o?[LXT]U)?",
             "M",

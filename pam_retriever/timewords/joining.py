@@ -20,9 +20,9 @@ _GOVERNORS = frozenset("inrhsBabfguqvo")
 _SECOND = timedelta(seconds=1)
 _NEAR_YEARS = 20  # from now; "for 2000" is a price
 _BOOKED = listed(
-    "booked booking bookings reserve reserved reservation schedule scheduled ticket tickets goal goals target targets"
-    " budget gebucht reserviert karten ziele réservé réservation billets objectifs reservé reserva reservamos entradas"
-    " billetes metas presupuesto"
+    "booked booking bookings reserve reserved reservation schedule scheduled ticket tickets tix goal goals target"
+    " targets budget gebucht reserviert karten ziele réservé réservation billets objectifs reservé reserva reservamos"
+    " entradas billetes metas presupuesto"
 )
 _PASSED = listed("come comes came coming stop stops stopped drop drops dropped swing swung pass passed go went")
 _WHO = listed("i you he she we they to")
@@ -198,7 +198,7 @@ def joined(tokens: list[Token], found: list[Atom], context: Context) -> list[Tim
     joiner = Joiner(tokens, context)
     times: list[Time] = []
     found = _with_years(joiner, [atom for atom in found if not is_title(tokens, atom.first, atom.last)])
-    found = _beside_others(joiner, _in_week(joiner, found))
+    found = _beside_others(joiner, _in_week(joiner, _that_year(joiner, found)))
     ends, at, listed = _ends_of_lists(joiner, found), 0, False
     while at < len(found):
         atom = found[at]
@@ -291,6 +291,17 @@ def _with_years(joiner: Joiner, found: list[Atom]) -> list[Atom]:
     return merged
 
 
+def _that_year(joiner: Joiner, found: list[Atom]) -> list[Atom]:
+    """Gives a time after "that" the year of the time before it: "met in May 2018, married that October"."""
+    placed: list[Atom] = []
+    for atom in found:
+        that = atom.first > 0 and joiner.tokens[atom.first - 1].text.lower() == "that" and not atom.fixed
+        before = joiner.resolve(placed[-1]) if that and placed and placed[-1].fixed else None
+        span = before and joiner.resolve(atom, before[0], True)
+        placed.append(replace(atom, resolve=partial(_always, span), fixed=True) if span else atom)
+    return placed
+
+
 def _always(span: Span, _anchor: datetime, _future: bool) -> Span:
     return span
 
@@ -301,7 +312,9 @@ def _is_year_of(joiner: Joiner, part: Atom, whole: Atom) -> bool:
     years = joiner.codes[whole.first : whole.last + 1]
     relative = re.fullmatch("t?(?:[LXT]U|U[LX]|[Nt]UA|[AB][Nt]U)", years) is not None
     whole_year = (
-        whole.kind == "year" and whole.fixed and (relative or (years == "Y" and joiner.before(whole)[-1:] == "i"))
+        whole.kind == "year"
+        and whole.fixed
+        and (relative or (years == "Y" and (joiner.before(whole)[-1:] == "i" or not (whole.weak or part.weak))))
     )
     return whole_year and not part.fixed and part.kind in _YEARLY and re.search("[MHSQ]", named) is not None
 

@@ -61,7 +61,7 @@ DEPENDING: dict[str, tuple[str, bool, Entry | None]] = {
         ("starting", "commencing", "ending", "ended"), ("U", True, (("o", 1),))
     ),  # "the week ending 6 September"
     "beginning": ("U", True, (("o", 1),)),
-    "pm": ("RW", False, None),  # "yesterday pm", unlike "the PM"
+    **dict.fromkeys(("pm", "am", "eve"), ("RWT", False, None)),  # "yesterday pm", unlike "the PM"
     "mo": ("NtLXTV", False, None),  # "2 mo ago", unlike "Mo Farah"
     "du": ("vPNOUSHQ", True, (("o", 1),)),  # "à la fin du mois dernier", unlike "du 3 au 10 mai"
     "sept": ("NO", True, (("M", 9),)),  # "20 sept. 2014", unlike "sept jours"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pam_retriever.timewords.lexicon import MOVED, NAMES, Token, listed
 from pam_retriever.timewords.match import Match
+from pam_retriever.timewords.things import names_thing
 
 NOUNS_IN_S = listed("was is has does this as us its his plus thus yes whereas")
 _GIVEN = listed(  # "a cake for June", unlike "the budget for June"
@@ -36,6 +37,8 @@ def is_person(match: Match, named: Token) -> bool:
     of = front[-1].code == "o" or front[-1].text.lower() == "von"
     if of and named.text[0].isupper() and following_names and front[0].text.lower() in _RELATIVES:
         return following is None or following.code not in "YLTU"  # "el marido de Abril"
+    if front[-1].text == "to" and named.text in ("dec", "oct", "sep", "mar"):
+        return front[0].code not in _TIMES and front[0].text.lower() not in MOVED  # "hex to dec"
     verb = named.text.lower() == "march" and front[-1].text.lower() == "to"  # "gets to march"
     if verb and (following is None or following.code not in "YNO,.&") and front[0].code not in _TIMES:
         return front[0].text.lower() not in MOVED
@@ -44,12 +47,13 @@ def is_person(match: Match, named: Token) -> bool:
     if language == "de":
         return following is not None and following.text == "aus"  # "Jan aus der Buchhaltung"
     code, before = front[-1].code, front[0]
-    if code == "r":
-        return before.text.lower() in _GIVEN and not match.context.future
-    if code == "u" and front[-1].text.lower() == "to":  # unlike "April to June", "postponed to June"
-        return before.code not in _TIMES and before.text.lower() not in MOVED
     behind = match.next(2)
     from_where = following is not None and following.code in "fhi" and (behind is None or behind.code != "Y")
+    if code == "r":
+        given = before.text.lower() in _GIVEN and not match.context.future
+        return given or (from_where and not names_thing(before))  # "mail for jan from payroll"
+    if code == "u" and front[-1].text.lower() == "to":  # unlike "April to June", "postponed to June"
+        return before.code not in _TIMES and before.text.lower() not in MOVED
     return code == "g" and from_where
 
 

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from pam_retriever.timewords.hours import timed
 from pam_retriever.timewords.match import Atom, Match, day_in, in_year, year_of
-from pam_retriever.timewords.periods import DAY, Span, midnight, months_later, moved, nth_weekday, third, unit_at
+from pam_retriever.timewords.periods import (
+    DAY,
+    Span,
+    midnight,
+    months_later,
+    moved,
+    nth_weekday,
+    occurrence,
+    third,
+    unit_at,
+)
 from pam_retriever.timewords.standing import begins_phrase, is_adverb
 
 _FIRST_WEEK = 10  # without a year; "week 3" is one of a course
@@ -44,7 +55,16 @@ def numbered_week(match: Match) -> Atom | None:
             return None
         return start, start + 7 * DAY
 
-    return in_year(match, of, "week", weak=alone and not german and not certain)
+    found = in_year(match, of, "week", weak=alone and not german and not certain)
+    if found is None or not alone:
+        return found
+    return replace(found, resolve=lambda anchor, future: _just_over(of, anchor, future and match.context.ahead))
+
+
+def _just_over(of: Callable[[int], Span | None], anchor: datetime, ahead: str | bool) -> Span | None:
+    """Returns the week of the year: for a list of what to do, also one that ended in the last month."""
+    last = occurrence(of, anchor, False) if ahead == "asked" else None
+    return last if last and anchor - last[1] < 31 * DAY else occurrence(of, anchor, bool(ahead))
 
 
 def numbered_weeks(match: Match) -> Atom | None:
@@ -255,6 +275,7 @@ def day_of_month(match: Match) -> Atom | None:
         else before in tuple("saqBu")
         or of_week
         or (before == "r" and match.context.future)
+        or (before == "f" and token.text[0].isdigit() and (following is None or following.code in ".,"))
         or (before == "o" and match.context.language == "en" and (following is None or following.code != "u"))
     )
     governed = certain and (german or match.has("t"))

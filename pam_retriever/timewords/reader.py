@@ -81,7 +81,7 @@ def _read(text: str, now: datetime | None, language: str | None, whole: bool) ->
         return []
     language = language or language_of(text)
     periods: list[Period] = []
-    named = without_titles(text)
+    named = without_titles(text, question=whole)
     for first, last in parts:
         tokens = tokenize(named, language, first, last)
         for sentence in [tokens] if whole else _sentences(tokens):

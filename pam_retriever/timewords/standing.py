@@ -5,7 +5,7 @@ This takes the place of capitals: chats have none.
 
 from __future__ import annotations
 
-from pam_retriever.timewords.lexicon import HOMONYMS, TELLING, listed
+from pam_retriever.timewords.lexicon import HOMONYMS, TELLING, Token, listed
 from pam_retriever.timewords.match import Match
 
 _IS = listed("is was are were be been ist war sind waren est était sont es era son fue")
@@ -22,23 +22,37 @@ _NO_TIME = listed(  # before a name, a label, or a thing that is liked
 _IDIOMS = listed("blues roast roasts school schools madness club")
 _NAMES = listed("may march mar april june august jan sun sat")  # words and names as often as times
 _WORDS = listed("may march mar sep dec")  # "the sep argument", unlike "my dec bill"
+NAMES_OR_WORDS = _NAMES | _WORDS
 
 
 def begins_phrase(match: Match) -> bool:
     """Whether another phrase begins after a match, or the text ends: "monday what did I say", not "sunday roast"."""
-    following = match.next()
-    if following is None or following.code in ".,&u":
+    return phrase_ends(match.tokens, match.last + 1, match.context.language)
+
+
+def phrase_ends(tokens: list[Token], at: int, language: str) -> bool:
+    """Whether another phrase begins at a token, or the text ends."""
+    if at >= len(tokens) or tokens[at].code in ".,&u":
         return True
-    word, telling = following.text.lower(), TELLING.get(match.context.language, ())
-    return following.code in "nhrsBafg" or (following.code in "xt" and (word in telling or word in _CLOSED | _IS))
+    word, telling = tokens[at].text.lower(), TELLING.get(language, ())
+    return tokens[at].code in "nhrsBafg" or (tokens[at].code in "xt" and (word in telling or word in _CLOSED | _IS))
+
+
+def begins_sentence(tokens: list[Token], at: int) -> bool:
+    """Whether no word before a token asks or tells: a text like "def yesterday helper" is a name, or a note."""
+    return not any(token.text.lower() in TELLING["en"] | _CLOSED | _IS for token in tokens[:at])
 
 
 def is_adverb(match: Match, named: str) -> bool:
     """Whether a time without a preposition is an adverb: at the end of a phrase, after a lower-case word or a comma."""
     previous, following = match.tokens[match.first - 1] if match.first else None, match.next()
     lowered, language = named.lower().rstrip("."), match.context.language
+    first = previous is None or previous.code == "."
+    if first and following is not None and following.text in ("was", "were"):
+        return lowered not in _NAMES or named == "March"  # "February was dull", unlike "June was late"
     if (
         (lowered in _NAMES and not _is_listed(match))
+        or (lowered in _WORDS and following is not None and following.code == "x")  # "set dec as default"
         or not begins_phrase(match)
         or (language in ("fr", "es") and not named.islower() and previous is not None and previous.code != ".")
     ):
@@ -73,7 +87,9 @@ def is_of_noun(match: Match, named: str) -> bool:
     if following is None or following.code != "x" or not following.text.islower() or begins_phrase(match):
         return False
     noun, lowered, before = following.text, named.lower().rstrip("."), previous.text.lower() if previous else ""
-    if lowered in ("sun", "sat") or noun.endswith("ed") or noun in _IDIOMS or match.context.language != "en":
+    if lowered in ("sun", "sat") or noun.endswith("ed") or noun in _IDIOMS or "'" in noun:
+        return False
+    if match.context.language != "en":
         return False
     if before in _OWNERS or (before == "the" and lowered not in _WORDS):
         return True

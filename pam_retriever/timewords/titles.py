@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from pam_retriever.timewords.lexicon import Token, listed
+from pam_retriever.timewords.standing import begins_sentence
 
 _MARK = re.compile(r"[《『\"“„«'‘]")
 _WORDS = r"[A-ZÀ-Þ][^%s\d.,;:!?\n]{0,60}[%s]"  # no figure and no stop: a quoted date or sentence is no title
@@ -14,6 +15,7 @@ _QUOTED = re.compile(
         front + _WORDS % (ends, ends) for front, ends in ((r"(?<!\w)\"", '"'), ("“", "”"), ("„", "“”"), ("« ?", "»"))
     )
 )
+_MENTIONED = re.compile(r"(?<!\w)[\"“„][^\W\d]+(?:['’]s)?(?: [^\W\d]+)?[\"“”](?!\w)")  # who sang "tomorrow"
 _OF_WORKS = [f"{verb} in" for verb in ("star", "stars", "starred", "starring", "acts", "acted")] + [
     f"{noun} of" for noun in ("rating", "plot", "cast", "soundtrack", "trailer", "lyrics", "ending", "remake", "theme")
 ]
@@ -33,6 +35,8 @@ _TONGUES = (
 )
 _ABOUT_WORDS = re.compile(  # "what does YTD mean", "how do you spell Wednesday", "how do you say 'tomorrow' in Finnish"
     r"\W*(?:what (?:does|is) ['\"]?[\w-]+(?: [\w-]+){0,3}['\"]? (?:mean|stand for|short for)\W*$"
+    r"|how many (?:(?:working|business|school|calendar) )?(?:days|weeks|hours|mondays|weekends)"
+    r"(?: (?:are|were))?(?: there)? in \w+(?: \d{4})?\W*$"
     r"|how (?:(?:do|does|would|should|can|is|to) )?(?:(?:you|i|we|one|people) )?"
     r"(?:spell|pronounce|hyphenate|abbreviate|capitali[sz]e|translate)\b"
     rf"|how (?:do|does|would|should|can|to) (?:(?:you|i|we|one|people) )?(?:say|write) .* in (?:{_TONGUES})\W*$"
@@ -72,9 +76,20 @@ def is_street(tokens: list[Token], first: int, last: int) -> bool:
     )
 
 
+_ABOUT_WORKS = listed("lyrics chords tabs soundtrack trailer cast plot remake actress episode")
+_GOVERNORS = frozenset("inrhsBafguq")
+
+
+def _leads_to_work(tokens: list[Token], first: int, last: int) -> bool:
+    """Whether a time begins the name of a work: "friday i'm in love lyrics"."""
+    if not _ABOUT_WORKS.isdisjoint(token.text for token in tokens[last + 1 : last + 6]):
+        return tokens[first].code not in _GOVERNORS and begins_sentence(tokens, first)
+    return False
+
+
 def is_title(tokens: list[Token], first: int, last: int) -> bool:
     """Whether a time is a title: "lyrics of September", "a review of August by Ann Lee", "I saw The Last Summer"."""
-    if is_street(tokens, first, last):
+    if is_street(tokens, first, last) or _leads_to_work(tokens, first, last):
         return True
     at = first if tokens[first].code == "t" else first - 1  # of an article
     if at > 0 and tokens[at].code == "t" and tokens[at].text.istitle() and tokens[at - 1].code in "xZ":
@@ -90,10 +105,12 @@ def is_title(tokens: list[Token], first: int, last: int) -> bool:
     return by and front[-1].code == "o"
 
 
-def without_titles(text: str) -> str:
-    """Returns the text with letters in place of its titles; the positions of all other words stay."""
+def without_titles(text: str, question: bool = False) -> str:
+    """Returns the text with letters in place of its titles, and of words that a question quotes; positions stay."""
     if _MARK.search(text) is not None:
         text = _QUOTED.sub(lambda found: "Z" * len(found[0]), text)
+        if question:
+            text = _MENTIONED.sub(lambda found: "Z" * len(found[0]), text)
     if _ASKED.search(text) is None:
         return text
     return _ASKED.sub(lambda found: " " + "Z" * (len(found[0]) - 1), text)

@@ -27,7 +27,7 @@ _OTHER = (
     r"|(?P<junk>[\w$€£#]+)|(?P<mark>(?<=\d)\.\.(?=\d)|[.?!;:,–—-]|[^\w\s])"
 )
 _WORD = re.compile(r"[^\W\d_]+")
-_TELLING_WORD = re.compile(r"(?<!\d)[^\W\d_]+")  # not the "am" of "10am"
+_TELLING_WORD = re.compile(r"(?<![^\W_])[^\W\d_]+")  # not the "am" of "10am"
 _FIGURE = re.compile(r"[\d\u4e00-\u9fff]")
 _CHINESE_CHARACTER = re.compile(r"[\u4e00-\u9fff]")
 _ELIDED = re.compile(r"\b(?:[jcn]|qu)['’]\w", re.IGNORECASE)  # "j'ai"; "l'" and "d'" are in names, too
@@ -78,7 +78,7 @@ def _needed() -> _Needed:
             code = entry[0][0]
             named = (
                 alone
-                if code in "MWSHRKCY" or len(entry) > 1 or entry[0][1] == "weekend"
+                if code in "MWSHRKCY" or len(entry) > 1 or entry[0][1] == "weekend" or str(entry[0][1]).startswith("W")
                 else units
                 if code in "UPd"
                 else None
@@ -238,14 +238,16 @@ def _ends_phrase(tokens: list[Token], matches: list[re.Match[str]], at: int, sin
 
 
 def _in_name(text: str, start: int, end: int) -> bool:
-    """Whether a word is part of the name of a site or a file: "Monday.com", "march.csv"."""
+    """Whether a word is part of the name of a site, a file or a function: "Monday.com", "march.csv", "date.today"."""
+    if start > 1 and text[start - 1] == "." and text[start - 2].isalpha() and text[start : start + 1].islower():
+        return True
     return (text[end : end + 1] == "." and text[end + 1 : end + 2].islower()) or (start > 1 and text[start - 1] in "@_")
 
 
 def _depending(word: str, tokens: list[Token], entry: Entry | None) -> Entry | None:
     """Returns the meaning of a word after these tokens: "morgen" is tomorrow, but after "heute" the morning."""
-    if word not in DEPENDING or entry is None:
-        return entry
+    if word not in DEPENDING or entry is None or entry[0][0] == "n":
+        return entry  # German "am"
     codes, behind, other = DEPENDING[word]
     return other if (bool(tokens) and tokens[-1].code in codes) == behind else entry
 

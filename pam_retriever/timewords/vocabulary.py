@@ -21,10 +21,10 @@ M9: september sept sep|M10: october oct|M11: november nov|M12: december dec
 W0: monday mon|W1: tuesday tue tues|W2: wednesday wed weds|W3: thursday thu thur thurs|W4: friday fri|W5: saturday sat
 W6: sunday sun
 Uminute: minute minutes min mins|Uhour: hour hours hr hrs|Uday: day days
-Uweek: week weeks wk wks|Umonth: month months mos mo|Uyear: year years yr yrs
+Uweek: week weeks wk wks|Umonth: month months mos mo mth mths|Uyear: year years yr yrs
 Uquarter: quarter quarters qtr|Udecade: decade decades|Ucentury: century centuries
 Uweekend: weekend weekends week-end wknd wkend
-Uhalf: half|N2 Uweek: fortnight|C12h: noon midday lunchtime|C0h: midnight
+Uhalf: half|N2 Uweek: fortnight a_fortnight|C12h: noon midday lunchtime|C0h: midnight
 N6 Umonth: half_a_year half_year|N30 Uminute: half_an_hour half_hour|N15 Uminute: quarter_of_an_hour quarter_hour
 N5 Uyear: half_a_decade|Uweek: calendar_week cw|Uyear: fiscal fiscal_year
 i1 Hthe_holidays: over_the_holidays during_the_holidays
@@ -55,21 +55,22 @@ Hchinese_new_year: chinese_new_year lunar_new_year
 Hmid-autumn: mid-autumn_festival|Hdragon_boat: dragon_boat_festival|Hdiwali: diwali|Hholi: holi|Hpurim: purim
 Hpassover: passover|Hrosh_hashanah: rosh_hashanah|Hyom_kippur: yom_kippur|Hsukkot: sukkot|Hhanukkah: hanukkah chanukah
 Heid: eid eid_al-fitr|Heid_al-adha: eid_al-adha
-R-1: yesterday yday ystdy yest|R0: today
-R1: tomorrow tmrw tommorow tmr tmw tomo|R-2: day_before_yesterday|R2: day_after_tomorrow
-Pmorning: morning|L1 Pnight: overnight|B1: pre_-|a1: post_-|Pafternoon: afternoon arvo pm|Pevening: evening
+R-1: yesterday yday ystdy yest ystd yst yesterdays|R0: today todays
+R1: tomorrow tmrw tommorow tmr tmw tomo tomorrows|R-2: day_before_yesterday|R2: day_after_tomorrow
+Pmorning: morning morn am|L1 Pnight: overnight|B1: pre_-|a1: post_-|Pafternoon: afternoon arvo pm|Pevening: evening eve
 Pnight: night nite|R0 Pnight: tonight tonite
 R-2 Pnight: the_night_before_last|w1 Uday A1: the_other_day the_other_night the_other_evening|n1 Uweekend: all_weekend
 Pdawn: early_hours small_hours
-K2000: noughties|vend T1 Uyear: eoy|vend T1 Umonth: eom|vend Uyear: year-end|vend Umonth: month-end|vend: close_of
+K2000: noughties|vend T1 Uyear: eoy|vend T1 Umonth: eom|vend T1 Uweek: eow|vend Uyear: year-end
+vend Umonth: month-end|vend: close_of
 w1 Uweekend A1: the_other_weekend
 Hthe_holidays: christmas_period christmas_season festive_season festive_period
 V1 w1 Uday: recent_days|V1 w1 Uweek: recent_weeks|V1 w1 Umonth: recent_months|V1 w1 Uyear: recent_years
 w1 Uweek A1: the_other_week|eearlier T1 Uyear: year_to_date ytd
 eearlier T1 Uquarter: quarter_to_date qtd|eearlier T1 Uweek: week_to_date wtd
 eearlier T1 Umonth: month_to_date mtd|c3: this_time same_time|c0: this_day this_very_day
-L1: last previous prior|V1: past|t1 V1: these_past these_last
-X1: next coming upcoming following|T1: this current|L2: before_last
+L1: last previous prior prev lst just_gone|V1: past|t1 V1: these_past these_last
+X1: next nxt coming upcoming following|T1: this current|L2: before_last last_to_last
 X2: after_next
 A1: ago back earlier_than_now or_so_ago|F1: from_now hence|w1: few several some|w2: couple coupla
 vearly: early|vmid: mid middle_of middle|vlate: late
@@ -83,8 +84,8 @@ u1: to through thru until till til – — -|s1: since|a1: after later_than more
 aage: newer_than no_older_than not_older_than|g1: around about circa approx approx_.
 B1: before prior_to preceding leading_up_to earlier_than|Bage: older_than
 q1: by up_to up_to_and_including no_later_than up_until
-j1: onward onwards|y1: to_date|E1: every each|x: starting commencing ending ended
-x: last_name last_names last_minute last_resort next_door
+j1: onward onwards|y1: to_date|E1: every each every_other every_second|x: starting commencing ending ended
+x: last_name last_names last_minute last_resort next_door next_to
 """
 _GERMAN = """
 M1: januar jan jänner|M2: februar feb|M3: märz mär mrz|M4: april apr|M5: mai|M6: juni|M7: juli|M8: august aug

@@ -8,6 +8,7 @@ from pam_retriever.timewords.hours import timed
 from pam_retriever.timewords.match import Atom, Match, day_in
 from pam_retriever.timewords.periods import DAY, Span, midnight, months_later, moved, unit_at
 from pam_retriever.timewords.standing import begins_phrase, is_adverb, is_of_noun
+from pam_retriever.timewords.things import is_of_thing
 
 
 def weekday_in_weeks(match: Match) -> Atom | None:
@@ -28,7 +29,8 @@ def weekday(match: Match) -> Atom | None:
     if behind[:1] == ["o"] and behind[1:] in (["M"], ["D"]):
         return None  # another rule reads "the last Friday of May"
     governed = any(match.has(code) for code in "LXTVn")
-    if match.token("W").weak or _is_title(match) or _is_person(match):
+    weak = match.token("W").weak and not (match.codes()[0] in "LXTn" and begins_phrase(match))  # "next mon"
+    if weak or _is_title(match) or _is_person(match):
         return None
     if match.codes() == "tW" and match.token("W").text == "sun":
         return None  # "in the sun"
@@ -103,10 +105,15 @@ def _stands_alone(match: Match) -> bool:
     ends_clause = previous is None or previous.code in "xZo"
     if match.context.language == "fr" and not match.has("t") and plain and ends_clause:
         return following is None or following.code != "Z"  # "J'ai vu Paul samedi"
+    behind, named = match.next(2), match.token("W").text
+    if is_of_thing(match, named, 2 if len(named) < 5 else 1):
+        return True
     if previous is None:
         said = following is not None and following.text.lower().startswith(_SUBJECTS)
-        return (match.context.language == "fr" and said) or is_adverb(match, match.token("W").text)
-    behind = match.next(2)
+        ranged = following is not None and following.code == "u" and behind is not None and behind.code == "W"
+        return (match.context.language == "fr" and said) or ranged or is_adverb(match, named)
+    if previous.code in "ih" and match.context.language == "en" and len(named) > 3 and begins_phrase(match):
+        return True  # "in monday what did we discuss"
     if previous.code in "xo" and following is not None and following.code == "u" and behind and behind.code == "W":
         return True  # "Mon through Wed", "de lunes a viernes"
     if (
@@ -117,8 +124,15 @@ def _stands_alone(match: Match) -> bool:
         return following is None or following.code != "Z"
     if match.context.language == "de" and previous.text in ("ich", "du", "wir", "ihr", "es", "er", "sie", "man"):
         return True  # "was hast du Freitag gesagt"
-    named = match.token("W").text
     return is_adverb(match, named) or is_of_noun(match, named)
+
+
+def weekday_of_thing(match: Match) -> Atom | None:
+    """Reads "fridays call", a genitive without its apostrophe."""
+    meaning = match.word("d")
+    if meaning[0] != "W" or not is_of_thing(match, match.token("d").text):
+        return None
+    return _plain_weekday(match, int(meaning[1:]), weak=False)
 
 
 def weekday_week(match: Match) -> Atom | None:
