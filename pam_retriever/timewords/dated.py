@@ -27,7 +27,8 @@ def day_and_month(match: Match) -> Atom | None:
         return None  # "the next one May 2026"
     if match.has("N") and match.tokens[match.last].code == "N" and following is not None and following.code == "U":
         return None  # "in March 3 weeks ..."
-    if match.codes() == "MtO" and match.first == 0 and month.text == "may" and not begins_phrase(match):
+    ends = following is None or following.code in ".,"
+    if match.codes() == "MtO" and match.first == 0 and month.text == "may" and not ends:
         return None  # "may the fourth option win"
     number = match.number("M")
     return daily(match, lambda year: day_in(year, number, day))

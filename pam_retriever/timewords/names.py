@@ -75,6 +75,21 @@ def is_name(match: Match, named: Token, beside: str) -> bool:
     return beside[0] in "orq" and named.text.lower() in NAMES
 
 
+_CODED = listed("value constant index abbreviation regex emoji symbol icon entry")  # before "for Friday"
+_CALLED = listed("is are was were be been variable function class project band")
+_PERSONAL = listed("surname child children phone wife husband mother father vet age birthday name pronouns")
+
+
+def is_named(match: Match) -> bool:
+    """Whether a weekday is a name: "a dog named Friday", "the enum value for monday", "wednesday's surname"."""
+    front, following = [token.text.lower() for token in match.tokens[: match.first]], match.next()
+    genitive = match.tokens[match.first].code == "n" and match.tokens[match.first].start == match.token("W").start
+    if genitive and following is not None and following.text in _PERSONAL:
+        return True
+    called = front[-1:] == ["called"] and front[-2:-1] and front[-2] in _CALLED
+    return front[-1:] == ["named"] or bool(called) or (front[-1:] == ["for"] and not _CODED.isdisjoint(front[-2:-1]))
+
+
 def is_attribute(match: Match) -> bool:
     """Whether a season or a holiday is of a thing: "salade d'été", "a recipe for Christmas cookies", "winter boots"."""
     front, following = match.tokens[max(0, match.first - 3) : match.first], match.next()

@@ -5,7 +5,7 @@ This takes the place of capitals: chats have none.
 
 from __future__ import annotations
 
-from pam_retriever.timewords.lexicon import HOMONYMS, TELLING, Token, listed
+from pam_retriever.timewords.lexicon import TELLING, Token, listed
 from pam_retriever.timewords.match import Match
 
 _IS = listed("is was are were be been ist war sind waren est était sont es era son fue")
@@ -17,7 +17,8 @@ _CLOSED = listed(  # with ``TELLING``, words that begin another phrase
 _OWNERS = listed("my our your his her their")
 _NO_TIME = listed(  # before a name, a label, or a thing that is liked
     "question questions answer audi infiniti exercise item frage pregunta ejercicio or named mr mrs ms happy merry"
-    " belated love loves hate hates frohe fröhliche joyeux feliz sur"
+    " belated red blue black white cold hot sweet lazy holy newly love loves hate hates frohe fröhliche joyeux feliz"
+    " sur"
 )
 _IDIOMS = listed("blues roast roasts school schools madness club")
 _NAMES = listed("may march mar april june august jan sun sat")  # words and names as often as times
@@ -91,8 +92,4 @@ def is_of_noun(match: Match, named: str) -> bool:
         return False
     if match.context.language != "en":
         return False
-    if before in _OWNERS or (before == "the" and lowered not in _WORDS):
-        return True
-    behind = match.next(2)
-    plural = noun.endswith("s") and not noun.endswith("ss") and (behind is None or behind.code in ".,&u")
-    return plural and lowered not in HOMONYMS and before in ("", "me", "us", "all", "any", "total", "compare")
+    return before in _OWNERS or (before == "the" and lowered not in NAMES_OR_WORDS)

@@ -108,13 +108,14 @@ _OF_VERSIONS = listed("to v version section chapter figure table page release") 
 
 def is_day_of_thing(match: Match) -> bool:
     """Whether "today" is a day: "yesterday standup notes", "what did I eat today"; not "today widget"."""
-    tokens, following = match.tokens, match.next()
-    if following is None or following.code not in "xZ" or phrase_ends(tokens, match.last + 1, match.context.language):
+    tokens, at = match.tokens, match.last + 1
+    at += at < len(tokens) and tokens[at].start == tokens[match.last].start  # "tonight" is two tokens
+    if at >= len(tokens) or tokens[at].code not in "xZ" or phrase_ends(tokens, at, match.context.language):
         return True
-    if following.text.endswith("ed"):
+    if tokens[at].text.endswith("ed"):
         return True  # "yesterday talked to whom"
     things = THINGS | _OF_A_DAY
-    return any(token.text.lower() in things for token in tokens[match.last + 1 : match.last + 4])
+    return any(token.text.lower() in things for token in tokens[at : at + 3])
 
 
 def is_beside_thing(text: str, start: int, end: int) -> bool:

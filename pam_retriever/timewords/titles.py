@@ -76,7 +76,7 @@ def is_street(tokens: list[Token], first: int, last: int) -> bool:
     )
 
 
-_ABOUT_WORKS = listed("lyrics chords tabs soundtrack trailer cast plot remake actress episode")
+_ABOUT_WORKS = listed("lyrics chords tabs soundtrack trailer cast plot remake actress episode theme presenter album")
 _GOVERNORS = frozenset("inrhsBafguq")
 
 

@@ -241,6 +241,8 @@ def _in_name(text: str, start: int, end: int) -> bool:
     """Whether a word is part of the name of a site, a file or a function: "Monday.com", "march.csv", "date.today"."""
     if start > 1 and text[start - 1] == "." and text[start - 2].isalpha() and text[start : start + 1].islower():
         return True
+    if text[end : end + 1] == "(" and text[end - 1 : end].islower():
+        return True  # "today()"
     return (text[end : end + 1] == "." and text[end + 1 : end + 2].islower()) or (start > 1 and text[start - 1] in "@_")
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from pam_retriever.timewords.hours import timed
+from pam_retriever.timewords.lexicon import Token
 from pam_retriever.timewords.match import Atom, Match, day_in
+from pam_retriever.timewords.names import is_named
 from pam_retriever.timewords.periods import DAY, Span, midnight, months_later, moved, unit_at
 from pam_retriever.timewords.standing import begins_phrase, is_adverb, is_of_noun
 from pam_retriever.timewords.things import is_of_thing
@@ -29,11 +31,8 @@ def weekday(match: Match) -> Atom | None:
     if behind[:1] == ["o"] and behind[1:] in (["M"], ["D"]):
         return None  # another rule reads "the last Friday of May"
     governed = any(match.has(code) for code in "LXTVn")
-    weak = match.token("W").weak and not (match.codes()[0] in "LXTn" and begins_phrase(match))  # "next mon"
-    if weak or _is_title(match) or _is_person(match):
+    if _is_no_day(match):
         return None
-    if match.codes() == "tW" and match.token("W").text == "sun":
-        return None  # "in the sun"
     adverb = match.has("t") and match.token("t").text.lower() == "el"  # "El lunes tengo dentista"
     if not governed and not adverb and not any(match.has(code) for code in "PCN") and not _stands_alone(match):
         return None
@@ -55,6 +54,20 @@ def weekday(match: Match) -> Atom | None:
         return _plain_weekday(match, number, weak=not governed and match.has("b"))
     span, kind = timed(match, (start, start + DAY), "day")
     return match.fixed(span, kind)
+
+
+def _is_no_day(match: Match) -> bool:
+    """Whether a weekday is a word, a name or a title: "sat", "in the sun", "born on a monday", "a dog named Friday"."""
+    article = match.token("t").text.lower() if match.has("t") else ""
+    weak = match.token("W").weak and not (match.codes()[0] in "LXTn" and begins_phrase(match))  # unlike "next mon"
+    return (
+        weak
+        or _is_title(match)
+        or _is_person(match)
+        or (match.codes() == "tW" and match.token("W").text == "sun")
+        or (article in ("a", "an") and not any(match.has(code) for code in "LXTV"))
+        or (match.context.language == "en" and is_named(match))
+    )
 
 
 def _plain_weekday(match: Match, number: int, weak: bool) -> Atom:
@@ -110,21 +123,35 @@ def _stands_alone(match: Match) -> bool:
         return True
     if previous is None:
         said = following is not None and following.text.lower().startswith(_SUBJECTS)
-        ranged = following is not None and following.code == "u" and behind is not None and behind.code == "W"
+        ranged = following is not None and following.code in "u&" and behind is not None and behind.code == "W"
         return (match.context.language == "fr" and said) or ranged or is_adverb(match, named)
-    if previous.code in "ih" and match.context.language == "en" and len(named) > 3 and begins_phrase(match):
-        return True  # "in monday what did we discuss"
     if previous.code in "xo" and following is not None and following.code == "u" and behind and behind.code == "W":
         return True  # "Mon through Wed", "de lunes a viernes"
-    if (
-        previous.code in ("bfu&sBaqgr," if match.context.language == "en" and not match.has("t") else "bfu&sBaqgir,")
-        or previous.text == "over"
-        or previous.text.lower() == "del"
-    ):
-        return following is None or following.code != "Z"
+    governed = _is_governed(match, previous)
+    if governed is not None:
+        return governed
     if match.context.language == "de" and previous.text in ("ich", "du", "wir", "ihr", "es", "er", "sie", "man"):
         return True  # "was hast du Freitag gesagt"
     return is_adverb(match, named) or is_of_noun(match, named)
+
+
+def _is_governed(match: Match, previous: Token) -> bool | None:
+    """Whether a weekday after a preposition or "and" is a time; None for another word."""
+    following, english = match.next(), match.context.language == "en"
+    if english and previous.code in "ih" and len(match.token("W").text) > 3 and begins_phrase(match):
+        return True  # "in monday what did we discuss"
+    if english and previous.code == "&" and not _is_joined(match):
+        return is_adverb(match, match.token("W").text)
+    codes = "bfu&sBaqgr," if english and not match.has("t") else "bfu&sBaqgir,"
+    if previous.code in codes or previous.text == "over" or previous.text.lower() == "del":
+        return following is None or following.code != "Z"
+    return None
+
+
+def _is_joined(match: Match) -> bool:
+    """Whether a time is before "and", or a phrase ends behind the weekday: "Crusoe and friday essay" has no time."""
+    before = match.tokens[match.first - 2] if match.first > 1 else None
+    return (before is not None and before.code not in "xZ") or begins_phrase(match)
 
 
 def weekday_of_thing(match: Match) -> Atom | None:
