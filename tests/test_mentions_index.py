@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
+from functools import partial
 
 import numpy as np
 import pytest
@@ -443,8 +444,10 @@ def test_an_import_names_the_module_that_has_its_name():
     assert index.recall("shop.cart", mode="association").ids == ["shop.prices"]
 
 
-@pytest.mark.parametrize("names", ["title", [1], 5, lambda metadata, text: []])
-def test_names_that_are_no_keys_are_refused(names):
+@pytest.mark.parametrize(
+    "names", ["title", [1], 5, lambda metadata, text: [], partial(min), Naming(keys=lambda *_: ())]
+)
+def test_names_that_are_neither_keys_nor_a_named_function_are_refused(names):
     with pytest.raises(InvalidInput, match="names"):
         PredictiveAssociativeIndex(DIM, names=names)
 

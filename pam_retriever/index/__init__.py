@@ -49,9 +49,10 @@ class PredictiveAssociativeIndex(Memories, Learning, Recalling, Tenants, Inspect
         same_embedder: asserts that the embedder makes the same vectors as the one whose name is stored, although its
             name differs.
         names: metadata keys that hold the names of a memory, as strings or lists of strings; for example the title of
-            an article; or a ``Naming``, with headings, openings of texts and patterns of links. A question then also
-            finds memories that its hits name. The setting is stored. () for none; None keeps the setting of the index,
-            by default ("title", "name", "aliases"), and titles or definitions with which texts begin.
+            an article; or a function that returns names from metadata and text; or a ``Naming``, with headings,
+            openings of texts and patterns of links. A question then also finds memories that its hits name. The setting
+            is stored, of a function only its name: pass it again to add memories. () for none; None keeps the setting
+            of the index, by default ("title", "name", "aliases"), and titles or definitions with which texts begin.
 
     Raises:
         InvalidInput: an argument is invalid.
@@ -157,6 +158,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Recalling, Tenants, Inspect
         *,
         encoder: Encoder | None = None,
         same_embedder: bool = False,
+        names: naming.Names | None = None,
     ) -> PredictiveAssociativeIndex:
         """Reads the current state of an index into memory. The folder is not changed; several processes may read it.
 
@@ -166,13 +168,14 @@ class PredictiveAssociativeIndex(Memories, Learning, Recalling, Tenants, Inspect
             encoder: required if the index has an encoder with custom modules. It needs the same structure; its weights
                 are replaced by the saved ones.
             same_embedder: see the class.
+            names: see the class. Given names replace those of the copy.
 
         Raises:
             InvalidInput: the encoder is missing or has another structure, or the embedder is another.
             IndexFormatError: there is no index, it is damaged, or it is from a newer version.
         """
         began, made = time.perf_counter(), read_embedder(embedder, same_embedder)
-        index = cls._of(load_store(read_path("path", path), encoder), made)
+        index = cls._of(load_store(read_path("path", path), encoder), made, names)
         log.info("load: %r in %.2f s", index, time.perf_counter() - began)
         return index
 

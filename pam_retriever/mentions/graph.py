@@ -31,7 +31,7 @@ class MentionRules:
     Attributes:
         names: the rules for names of memories.
         links: the rules for targets of links.
-        phrases: whether shared runs of capitalised words link texts, weakly, in an index with names.
+        phrases: whether shared runs of capitalised words link the texts of memories with names, weakly.
     """
 
     names: NameRules = field(default_factory=NameRules)
@@ -63,7 +63,7 @@ class MentionGraph:
             rows: (n,) distinct.
 
         Raises:
-            InvalidInput: the callable of ``NameRules`` returned a value that is no string.
+            InvalidInput: the function of ``NameRules`` raised an error, or returned a value that is no string.
         """
         before = self._store.called_of(rows)
         fresh: list[str] = []
@@ -136,21 +136,22 @@ class MentionGraph:
             if vocabulary is None:
                 self._store.drop_mentions(some)
             documents = [one for one in self._store.documents(some) if one.text]
+            with_names = self._store.named(some) if self._rules.phrases else set()
             named = find([one.text or "" for one in documents], names)
             self._store.add_mentions(
                 (one.row, number, start, end - start)
                 for one, occurrences in zip(documents, named, strict=True)
-                for number, (start, end) in sorted(self._mentions(one, occurrences).items())
+                for number, (start, end) in sorted(self._mentions(one, occurrences, one.row in with_names).items())
             )
 
-    def _mentions(self, document: Document, named: list[Occurrence]) -> dict[int, tuple[int, int]]:
-        """Returns the first position of each name, link and phrase in a text."""
+    def _mentions(self, document: Document, named: list[Occurrence], phrases: bool) -> dict[int, tuple[int, int]]:
+        """Returns the first position of each name and link in a text; where asked, of each phrase, too."""
         text, found = document.text or "", dict[int, tuple[int, int]]()
         for one in named:
             found.setdefault(one.name, (one.start, one.end))
         for link in self._rules.links.links_of(text, document.metadata):
             found[link.number] = link.start, link.end
-        if self._rules.phrases and self._rules.names.any_of(document.metadata, text):
+        if phrases:
             for phrase, position in capitalised(text).items():
                 found[phrase_number(phrase)] = position
         return found

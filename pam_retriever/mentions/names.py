@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from itertools import dropwhile, islice
 
 from pam_retriever.errors import InvalidInput
@@ -30,7 +31,8 @@ _HEADING = re.compile(
     r"^ {0,3}#{1,6}[ \t]+(?P<marked>[^\n]*?)[ \t]*#*[ \t]*$|^(?P<under>[^\n]+)\n(?:=+|-+)[ \t]*$", re.M
 )
 
-Names = Callable[[Mapping[str, object], "str | None"], Iterable[str]]
+# from metadata and text to names: one string, several or None
+NameFunction = Callable[[Mapping[str, object], "str | None"], "str | Iterable[str] | None"]
 MOST_PHRASES = 256  # per text: the first ones
 # a space, a hyphen, a line break or the point of an initial may separate two words of a name
 _RUN = re.compile(
@@ -58,13 +60,13 @@ class NameRules:
     """The sources of the names of a memory.
 
     Attributes:
-        names: metadata keys whose strings, or lists of strings, are names; or a callable that returns names from
+        names: metadata keys whose strings, or lists of strings, are names; or a function that returns names from
             metadata and text.
         headings: whether the first heading of a text (``# like this``, or underlined) is a name, too.
         openings: whether a name in the opening of a text counts for a memory without other names (``openings.py``).
     """
 
-    names: tuple[str, ...] | Names = DEFAULT_KEYS
+    names: tuple[str, ...] | NameFunction = DEFAULT_KEYS
     headings: bool = False
     openings: bool = False
 
@@ -75,7 +77,7 @@ class NameRules:
         if not isinstance(keys, (tuple, list)) or not all(isinstance(key, str) for key in keys):
             raise InvalidInput(
                 f"names={keys!r}.",
-                "keys of the metadata, or a callable",
+                "keys of the metadata, or a function",
                 "Pass for example names=('title', 'aliases').",
             )
         object.__setattr__(self, "names", tuple(keys))
@@ -89,9 +91,9 @@ class NameRules:
         """Returns the names of a memory without duplicates, full names before shortened ones.
 
         Raises:
-            InvalidInput: a callable returned a value that is no string.
+            InvalidInput: a function raised an error, or returned a value that is no string.
         """
-        given = list(islice(self._strings(metadata, text), MOST_NAMES))
+        given = list(islice(self.strings(metadata, text), MOST_NAMES))
         full = phrases_of(given)
         short = phrases_of(shorter for one in given if (shorter := shortened(one)) != one)
         if not full and self.openings and text:
@@ -100,15 +102,13 @@ class NameRules:
 
     def any_of(self, metadata: Mapping[str, object], text: str | None) -> bool:
         """Returns whether a memory has a name."""
-        named = any(phrase_of(one) for one in islice(self._strings(metadata, text), MOST_NAMES))
+        named = any(phrase_of(one) for one in islice(self.strings(metadata, text), MOST_NAMES))
         return named or (self.openings and text is not None and bool(_in_opening(text)[0]))
 
-    def _strings(self, metadata: Mapping[str, object], text: str | None) -> Iterator[str]:
+    def strings(self, metadata: Mapping[str, object], text: str | None) -> Iterator[str]:
+        """Yields the names of a memory as they are written, without those in openings."""
         if callable(self.names):
-            for name in self.names(metadata, text):
-                if not isinstance(name, str):
-                    raise InvalidInput(f"The callable names= gave {name!r:.80}.", "strings", "Leave other values out.")
-                yield name
+            yield from _called(self.names, metadata, text)
         else:
             for key in self.names:
                 yield from _strings_of(metadata.get(key))
@@ -121,7 +121,9 @@ class Naming:
     r"""The names and links of an index, for ``PredictiveAssociativeIndex(names=...)``. It is stored with the index.
 
     Attributes:
-        keys: the metadata keys whose strings, or lists of strings, are names.
+        keys: the metadata keys whose strings, or lists of strings, are names; or a function that returns names from
+            metadata and text (``NameFunction``). The index stores only the name of the function, so whoever opens the
+            index to add memories passes it again; queries need no function.
         headings: whether the first heading of a text (``# like this``, or underlined) is a name, too.
         openings: whether a memory without other names has the title in the first line of its text as its name, or the
             subject that its first sentence defines ("Ada Lovelace (1815-1852) was an English mathematician"), once a
@@ -130,13 +132,13 @@ class Naming:
             group if there is one, else the whole match. They need the extra ``mentions``, and have RE2's syntax.
     """
 
-    keys: tuple[str, ...] = DEFAULT_KEYS
+    keys: tuple[str, ...] | NameFunction = DEFAULT_KEYS
     headings: bool = False
     patterns: tuple[str, ...] = ()
     openings: bool = True
 
     @classmethod
-    def of(cls, names: Sequence[str] | Naming) -> Naming:
+    def of(cls, names: Sequence[str] | NameFunction | Naming) -> Naming:
         """Reads ``names=``.
 
         Raises:
@@ -145,25 +147,103 @@ class Naming:
         given = names if isinstance(names, Naming) else cls(names, openings=bool(names))  # type: ignore[arg-type]
         keys = NameRules(given.keys).names
         if callable(keys):
-            raise InvalidInput(
-                f"Got names={names!r}.", "metadata keys, or a Naming", "Pass names=('title', 'aliases')."
-            )
+            name_of(keys)
         return cls(keys, bool(given.headings), tuple(given.patterns), bool(given.openings))
 
     @classmethod
     def read(cls, stored: object) -> Naming:
-        """Reads a result of ``to_json``; the default for None."""
+        """Reads a result of ``to_json``; the default for None. A stored function becomes a ``MissingFunction``."""
         if isinstance(stored, dict):
-            return cls(
-                tuple(stored["keys"]), stored["headings"], tuple(stored["patterns"]), stored.get("openings", True)
-            )
+            keys = stored["keys"]
+            named = MissingFunction(str(keys["function"])) if isinstance(keys, dict) else tuple(keys)
+            return cls(named, stored["headings"], tuple(stored["patterns"]), stored.get("openings", True))
         return cls(tuple(map(str, stored)), openings=bool(stored)) if isinstance(stored, list) else cls()
 
+    def first_of(self, metadata: Mapping[str, object], text: str | None) -> str | None:
+        """Returns the first name of a memory as it is written, from its metadata or the function; None without one."""
+        if isinstance(self.keys, MissingFunction):
+            return None
+        return next(NameRules(self.keys).strings(metadata, text), None)
+
     def to_json(self) -> object:
-        """Returns the list of keys if ``of`` returns the same for it, else a dict."""
-        if self == Naming.of(self.keys):
+        """Returns the list of keys if ``of`` returns the same for it, else a dict, with the name of a function."""
+        if callable(self.keys):
+            keys: object = {"function": name_of(self.keys)}
+        elif self == Naming.of(self.keys):
             return list(self.keys)
-        return {**asdict(self), "keys": list(self.keys), "patterns": list(self.patterns)}
+        else:
+            keys = list(self.keys)
+        return {
+            "keys": keys,
+            "headings": self.headings,
+            "patterns": list(self.patterns),
+            "openings": self.openings,
+        }
+
+
+@dataclass(frozen=True)
+class MissingFunction:
+    """Stands for the function of an index that was opened without it: nothing can be named.
+
+    Attributes:
+        name: the name under which the index stores the function.
+    """
+
+    name: str
+
+    def __call__(self, _metadata: Mapping[str, object], _text: str | None, /) -> Iterable[str]:
+        raise self.error()
+
+    def error(self) -> InvalidInput:
+        """Returns the error of a call that needs the function."""
+        return InvalidInput(
+            f"The names of this index come from the function {self.name!r}, which was not passed.",
+            "the function, wherever memories are added or changed",
+            "Pass names=function to open() or load(). Queries and deletions need no function.",
+        )
+
+
+def name_of(function: NameFunction) -> str:
+    """Returns the name by which an index knows a function again: its module and its name there.
+
+    Raises:
+        InvalidInput: the function has none: it is a lambda or a partial.
+    """
+    if isinstance(function, MissingFunction):
+        return function.name
+    name = _full_name(function)
+    if isinstance(function, partial) or "<lambda>" in name:
+        raise InvalidInput(
+            f"Got names={function!r}.",
+            "metadata keys, a Naming, or a function with a name: the index stores the name, to know it again",
+            "Define it: def names_of(metadata, text): ...",
+        )
+    return name
+
+
+def _full_name(function: NameFunction) -> str:
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def _called(function: NameFunction, metadata: Mapping[str, object], text: str | None) -> Iterator[str]:
+    """Yields the names that a function returns."""
+    try:
+        returned = function(metadata, text)
+        names = [returned] if isinstance(returned, str) else list(islice(returned or (), MOST_NAMES))
+    except InvalidInput:
+        raise
+    except Exception as error:
+        raise InvalidInput(
+            f"The function names={_full_name(function)} raised {error!r} for the metadata {dict(metadata)!r:.200}.",
+            "a string, several strings or None for every memory",
+            "Mend it for this one; nothing was stored.",
+        ) from error
+    for name in names:
+        if not isinstance(name, str):
+            got = f"The function names={_full_name(function)} returned {name!r:.80}."
+            raise InvalidInput(got, "strings", "Leave other values out.")
+    yield from names
 
 
 def phrase_of(name: str) -> str | None:

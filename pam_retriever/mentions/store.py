@@ -185,6 +185,11 @@ class SQLiteMentions:
         found = self._where_in("SELECT DISTINCT number FROM called WHERE row IN", rows.tolist())
         return np.array(found, np.int64).reshape(-1)
 
+    def named(self, rows: Int64) -> set[int]:
+        """Returns those of the ``rows`` that have a full name."""
+        found = self._where_in("SELECT row FROM called WHERE number > 0 AND NOT short AND row IN", rows.tolist())
+        return {int(str(row)) for (row,) in found}
+
     def drop_called(self, rows: Int64) -> None:
         """Deletes the names of ``rows``."""
         self._sql.run_many("DELETE FROM called WHERE row = ?", ((row,) for row in rows.tolist()))

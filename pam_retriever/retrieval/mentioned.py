@@ -199,6 +199,5 @@ def _called(index_mentions: IndexMentions, id: str, text: str | None, metadata: 
     from pam_retriever.mentions.openings import opening_names  # a long pattern, for explanations only
 
     known, naming = from_json(metadata, f"The metadata of {id!r}"), index_mentions.naming
-    given = (known.get(key) for key in naming.keys)
     opening = opening_names(text)[0] if text and index_mentions.openings else None
-    return next((name for name in given if isinstance(name, str)), opening or id)
+    return naming.first_of(known, text) or opening or id

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pam_retriever.filters.stored import to_json
-from pam_retriever.mentions.names import NameRules, Naming
+from pam_retriever.mentions.names import MissingFunction, NameRules, Naming
 from pam_retriever.mentions.store import SQLiteMentions
 from pam_retriever.store.sqlite.settings import SQLiteSettings
 from pam_retriever.types import Bools, Int64
@@ -48,11 +48,15 @@ class IndexMentions:
     def __init__(self, store: SQLiteMentions, settings: SQLiteSettings) -> None:
         self.store, self._settings = store, settings
         self.waits = False
+        self._given: Naming | None = None  # with a function, which cannot be stored
 
     @property
     def naming(self) -> Naming:
         """The names and links of the index."""
-        return Naming.read(self._settings.get(NAMES))
+        stored = Naming.read(self._settings.get(NAMES))
+        if isinstance(stored.keys, MissingFunction) and self._given and self._given.to_json() == stored.to_json():
+            return self._given
+        return stored
 
     @property
     def known(self) -> bool:
@@ -69,7 +73,16 @@ class IndexMentions:
         """Whether a search is pending: of a bulk, of an index of format 1, or after a change of the keys."""
         if self._settings.read_only:
             return False
-        return self._settings.get(STATE) is None or bool(self._waiting())
+        late = self._settings.get(STATE) is None or bool(self._waiting())
+        return late and not isinstance(self.naming.keys, MissingFunction)
+
+    def has(self, naming: Naming) -> bool:
+        """Whether the index has these names and links; functions are compared by name."""
+        return self.naming.to_json() == naming.to_json()
+
+    def give(self, naming: Naming) -> None:
+        """Passes the function of the names that the index has."""
+        self._given = naming
 
     def set_naming(self, naming: Naming) -> None:
         """Sets the names and links. The next query that needs mentions searches for them.
@@ -93,7 +106,13 @@ class IndexMentions:
             rows: (n,) distinct.
             metadatas: n, as JSON.
             texts: n.
+
+        Raises:
+            InvalidInput: names come from a function that was not passed, or that fails for one of the memories.
         """
+        keys = self.naming.keys
+        if isinstance(keys, MissingFunction):
+            raise keys.error()
         if self.known:
             self._follow(rows, texts)
         elif self._is_bulk(rows) and self._have_names(metadatas, texts):
@@ -125,7 +144,9 @@ class IndexMentions:
             self._search(every[_inside(every, bulks)])
 
     def build(self) -> None:
-        """Searches all memories for names and, if there are any, for mentions."""
+        """Searches all memories for names and, if there are any, for mentions; not without the function of names."""
+        if isinstance(self.naming.keys, MissingFunction):
+            return
         if any(self._has_name(metadatas) for metadatas in self.store.metadatas()) or self._have_latest():
             self._search_all()
         else:
@@ -145,6 +166,9 @@ class IndexMentions:
             self._search(rows)
 
     def _is_bulk(self, rows: Int64) -> bool:
+        """Whether the search of these memories can wait. A function of the user may fail, so it is called at once."""
+        if callable(self.naming.keys):
+            return False
         return len(rows) >= MANY and int(rows.max()) - int(rows.min()) + 1 == len(rows)
 
     def _wait(self, bulks: Sequence[Sequence[int]]) -> None:
@@ -217,7 +241,7 @@ class IndexMentions:
     def _has_name(self, metadatas: Sequence[str]) -> bool:
         """Whether a memory with one of these metadata has a name. Parses only metadata that may have one."""
         naming = self.naming
-        if naming.headings or naming.patterns:  # headings and links are in the texts
+        if naming.headings or naming.patterns or callable(naming.keys):  # names and links may be in the texts
             return bool(metadatas)
         keys = _quoted(naming.keys)
         held = [metadata for metadata in metadatas if metadata != "{}" and any(key in metadata for key in keys)]

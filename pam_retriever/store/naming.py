@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pam_retriever.mentions.names import Naming
+from pam_retriever.mentions.names import NameFunction, Naming
 from pam_retriever.store.base import Store
 
-Names = Sequence[str] | Naming
+Names = Sequence[str] | NameFunction | Naming
 
 
 def set_names(store: Store, names: Names) -> None:
@@ -19,7 +19,8 @@ def set_names(store: Store, names: Names) -> None:
         ReadOnlyIndex: the index has other names, and was opened to read.
     """
     naming, mentions = Naming.of(names), store.database.mentions
-    if mentions.naming == naming:
+    mentions.give(naming)
+    if mentions.has(naming):
         return
 
     def change() -> None:
