@@ -156,3 +156,57 @@ def test_the_spread_is_the_same_for_each_reader_and_after_each_write(planted, tm
         assert spreads == {round(before, 5)}
         reader.close()
         late.close()
+
+
+def _documents(**options):
+    """An index in which "a" names "b" and "c", and "d" names "a"; nothing happened."""
+    index = PredictiveAssociativeIndex(DIM, **options)
+    vectors = np.random.default_rng(5).normal(size=(24, DIM)).astype(np.float32)
+    texts = {"a": "Anna Alder met Bert Birch and Carl Cedar.", "d": "Dora Dogwood wrote to Anna Alder."}
+    titles = {"a": "Anna Alder", "b": "Bert Birch", "c": "Carl Cedar", "d": "Dora Dogwood"}
+    ids = [*titles, *(f"filler {at}" for at in range(20))]
+    index.add(vectors, ids, [texts.get(id, "Nothing.") for id in ids], [{"title": titles.get(id, "")} for id in ids])
+    return index, vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def test_a_memory_that_was_never_experienced_is_expected_near_its_mentions():
+    """Before a fit, too. The point is the mean by the shares of ``expand``, and the spread is their distance to it."""
+    index, vectors = _documents()
+    shares = index.expand({"a": 1.0})
+    assert set(shares) == {"b", "c", "d"}
+    rows = ["abcd".index(id) for id in shares]
+    mean = np.array(list(shares.values())) @ vectors[rows] / sum(shares.values())
+    found = index.imagine("a", k=3)
+    np.testing.assert_allclose(found.point, mean / np.linalg.norm(mean), atol=1e-5)
+    squared = ((vectors[rows] - found.point) ** 2).sum(axis=1) @ np.array(list(shares.values())) / sum(shares.values())
+    assert found.spread == pytest.approx(np.sqrt(squared), abs=1e-4)
+    assert found.nearest[0].score == pytest.approx(np.delete(vectors @ found.point, 0).max(), abs=1e-5)
+    assert found.distance == pytest.approx(np.sqrt(2 - 2 * found.nearest[0].score), abs=1e-4)
+    fewer = index.imagine("a", where={"title": {"$in": ["Anna Alder", "Bert Birch"]}})
+    np.testing.assert_allclose(fewer.point, vectors[1], atol=1e-5)
+
+
+def test_without_a_fit_there_is_no_point_for_others():
+    index, vectors = _documents()
+    for query in ("filler 3", ["a", "filler 3"], vectors[0]):
+        with pytest.raises(NotFitted, match="never fitted"):
+            index.imagine(query)
+    silent, _ = _documents(names=())
+    with pytest.raises(NotFitted, match="names"):
+        silent.imagine("a")
+
+
+def test_experience_comes_before_mentions():
+    """After a fit the predictor gives the point of what was experienced, and of what names nobody."""
+    index, _ = _documents()
+    silent, _ = _documents(names=())
+    for one in (index, silent):
+        one.observe(["b", "filler 1", "filler 2"])
+        one.fit(config=TINY, progress=False)
+    for id in ("b", "filler 5"):
+        np.testing.assert_allclose(index.imagine(id).point, silent.imagine(id).point, atol=1e-5)
+        assert index.imagine(id).spread == pytest.approx(silent.imagine(id).spread, abs=1e-5)
+    before, _ = _documents()
+    both = index.imagine(["a", "b"])
+    np.testing.assert_allclose(both[0].point, before.imagine("a").point, atol=1e-5)
+    np.testing.assert_allclose(both[1].point, index.imagine("b").point, atol=1e-5)

@@ -33,7 +33,8 @@ class Imagining(IndexBase):
     ) -> Imagination | list[Imagination]:
         """Returns the point near which associates of a query are expected, even if no memory is there (Dury 1, 3).
 
-        The predictor alone gives the point: mentions do not move it, but ``recall`` and ``expand`` follow them.
+        The predictor gives the point. For a stored memory that no trajectory holds, and that names others or is named,
+        the point is the mean of these, as its mentions come first in ``recall``; this needs no ``fit``.
         Another vector store can search for the point: ``imagine(q).point``, or ``imagine(q).sample(10)``.
 
         Args:
@@ -49,17 +50,21 @@ class Imagining(IndexBase):
 
         Raises:
             InvalidInput, UnknownId: an argument is invalid.
-            NotFitted: before ``fit``.
+            NotFitted: before ``fit`` for a vector, or for a memory without mentions.
             EmptyIndex: there are fewer than two memories, or the filter leaves fewer.
         """
         from pam_retriever.retrieval.imagination import check_imaginable, imagine
+        from pam_retriever.retrieval.mentioned import MentionScorer
 
         k, complete = check_count("k", k), check_flag("complete", complete)
         queries, batch = read_query(query, self.dim)
+        self._search_names()
         with self._lock.shared():
             view = self._store.view()
-            check_imaginable(view)
-            found = imagine(view, self._calibration(view), queries, k, complete, where)
+            mentions = MentionScorer.of(view, self._lexicon)
+            check_imaginable(view, mentions)
+            calibration = None if view.associative is None else self._calibration(view)
+            found = imagine(view, calibration, mentions, queries, k, complete, where)
         return found if batch else found[0]
 
     def expand(

@@ -14,7 +14,7 @@ from pam_retriever.retrieval.association import AssociationScorer
 from pam_retriever.retrieval.candidates import Scorer
 from pam_retriever.retrieval.cues import read_cues, read_filters
 from pam_retriever.retrieval.lexical import Lexicon
-from pam_retriever.retrieval.mentioned import Mentioning, MentionScorer
+from pam_retriever.retrieval.mentioned import MentionScorer
 from pam_retriever.store.view import View
 from pam_retriever.types import Float64
 from pam_retriever.validation import check_finite, check_id
@@ -95,13 +95,13 @@ def _scorer(view: View, lexicon: Lexicon) -> Scorer:
     Raises:
         NotFitted: there is none.
     """
-    named = view.links.direction is None and Mentioning.of(view, lexicon) is not None  # a mention has no direction
-    mentions = MentionScorer(view, lexicon) if named else None
+    directed = view.links.direction is not None
+    mentions = None if directed else MentionScorer.of(view, lexicon)  # a mention has no direction
     if view.associative is not None and view.calibration is not None:
         return AssociationScorer(view, mentions=mentions)
     if view.associative is None and mentions is not None:
         return mentions
-    if view.links.direction is not None and Mentioning.of(view, lexicon) is not None:
+    if directed and MentionScorer.of(view, lexicon) is not None:
         given = f"Got direction={view.links.direction!r} on an index that was never fitted. Names have no direction."
         raise NotFitted(given, "a fitted index, or no direction", "Call fit(), or leave direction out.")
     raise NotFitted("The index is not fitted, and no memory has a name.", "a fitted index, or names", "Call fit().")

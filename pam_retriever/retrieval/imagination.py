@@ -11,8 +11,8 @@ import numpy as np
 from pam_retriever.ann.selection import Rows
 from pam_retriever.display import ShownImagination
 from pam_retriever.errors import EmptyIndex, IndexFormatError, NotFitted, UnknownId, counted
-from pam_retriever.retrieval.candidates import Candidates
-from pam_retriever.retrieval.cues import plain_cues, read_cues, read_filters
+from pam_retriever.retrieval.candidates import Candidates, Scorer
+from pam_retriever.retrieval.cues import Cues, plain_cues, read_cues, read_filters
 from pam_retriever.retrieval.results import to_hits
 from pam_retriever.store.database import Settings
 from pam_retriever.store.learnt import SPREAD
@@ -22,6 +22,7 @@ from pam_retriever.types import Float32, Float64, Hit, Int64
 from pam_retriever.validation import check_count, check_seed
 
 SAMPLE = 1_000  # experienced memories on which the spread is calibrated
+MENTIONED = 40  # best mentions of a memory whose mean is its point
 AT_ONCE = 50  # of these, look-ups under one lock
 
 
@@ -30,8 +31,9 @@ class Imagination(ShownImagination):
     """The region in which the associates of a query are expected. Distances between unit vectors are 0 to 2.
 
     Attributes:
-        point: (dim,) float32 of unit length: the predicted point.
-        spread: expected root mean square distance of associates from the point, as ``fit`` measured it.
+        point: (dim,) float32 of unit length: the predicted point, or the mean of the mentions.
+        spread: expected root mean square distance of associates from the point, as ``fit`` measured it; for a point
+            from mentions the distance of these memories, weighted as in the mean.
         distance: the distance from the point to the nearest stored memory other than the query.
         nearest: the memories nearest to the point; their score is the cosine.
     """
@@ -85,15 +87,17 @@ class SpreadCalibration:
         return found
 
 
-def check_imaginable(view: View) -> None:
+def check_imaginable(view: View, mentions: Scorer | None) -> None:
     """Refuses an index that cannot imagine.
 
     Raises:
-        NotFitted: before ``fit``.
+        NotFitted: before ``fit`` if no memory has a name.
         EmptyIndex: there are fewer than two memories.
     """
-    if view.associative is None:
-        raise NotFitted("Got imagine() on an index that was never fitted.", "a fitted one", "Call fit first.")
+    if view.associative is None and mentions is None:
+        raise NotFitted(
+            "Got imagine() on an index that was never fitted, without names.", "a fitted index, or names", "Call fit."
+        )
     if len(view.similar) < 2:
         raise EmptyIndex(
             f"The index holds {counted(len(view.similar), 'memory')}.", "at least two", "Call add() first."
@@ -102,42 +106,102 @@ def check_imaginable(view: View) -> None:
 
 def imagine(
     view: View,
-    calibration: SpreadCalibration,
+    calibration: SpreadCalibration | None,
+    mentions: Scorer | None,
     queries: list[str] | Float32,
     k: int,
     complete: bool,
     where: Mapping[str, Any] | None = None,
 ) -> list[Imagination]:
-    """See ``PredictiveAssociativeIndex.imagine``. The index has passed ``check_imaginable``."""
-    assert view.associative is not None
+    """See ``PredictiveAssociativeIndex.imagine``. The index has passed ``check_imaginable``.
+
+    Args:
+        view: a view of the index.
+        calibration: the calibrated spread of the predictor; None before ``fit``.
+        mentions: scores the memories that a stored memory names or that name it; None without names.
+        queries: ids, or vectors.
+        k: number of memories near the point.
+        complete: complete vectors to stored memories.
+        where: metadata filter.
+    """
     allowed, _ = read_filters(view, where, None)
     if allowed is not None and len(allowed) < 2:
         raise EmptyIndex(f"The filter leaves {counted(len(allowed), 'memory')}.", "at least two", "Use another where=.")
-    if complete or isinstance(queries, list):
-        try:
-            cues = read_cues(view, view.associative, queries, allowed=allowed)
-        except UnknownId as error:
-            fix = "Pass the vector of a text, or of a memory that where= leaves out."
-            raise UnknownId(
-                error.got, "vectors, or ids that are in the index and that the filter allows", fix
-            ) from error
-    else:
-        cues = plain_cues(queries, view.predict(queries))
-    points = cues.predicted[:, : view.dim]
-    cosines, rows = _others(view, points, cues.own, max(k, calibration.neighbours), allowed)
-    spreads = calibration.spread(_mean_squared(cosines[:, : calibration.neighbours]))
-    found = []
-    for at, (cosine, row) in enumerate(zip(cosines, rows, strict=True)):
-        there = row[:k] >= 0
-        best = row[:k][there]
-        similarity = view.similar.keys(best) @ cues.given[at]
-        found.append(Candidates(best, cosine[:k][there], similarity, None, np.ones(len(best), np.int64)))
-    hits = to_hits(view, cues, found, explain=False)
+    cues = _cues(view, queries, complete, allowed)
+    by_mentions = _mean_mentions(view, mentions, cues, allowed)
+    if calibration is None:
+        _check_mentioned(queries, by_mentions)
+    points = np.array(cues.predicted[:, : view.dim] if calibration is not None else cues.given)
+    for at, (point, _) in by_mentions.items():
+        points[at] = point
+    near = k if calibration is None else max(k, calibration.neighbours)
+    cosines, rows = _others(view, points, cues.own, near, allowed)
+    spreads = np.zeros(len(cues), np.float32)
+    if calibration is not None:
+        spreads = calibration.spread(_mean_squared(cosines[:, : calibration.neighbours]))
+    for at, (_, spread) in by_mentions.items():
+        spreads[at] = spread
+    hits = to_hits(view, cues, _nearest(view, cues, cosines[:, :k], rows[:, :k]), explain=False)
     distances = np.sqrt(np.clip(2 - 2 * cosines[:, 0], 0, 4))
     return [
         Imagination(point, float(spread), float(distance), tuple(nearest))
         for point, spread, distance, nearest in zip(points, spreads, distances, hits, strict=True)
     ]
+
+
+def _cues(view: View, queries: list[str] | Float32, complete: bool, allowed: Rows | None) -> Cues:
+    """Reads the queries: completed to stored memories, or predicted from as they are."""
+    if not complete and not isinstance(queries, list):
+        return plain_cues(queries, None if view.associative is None else view.predict(queries))
+    try:
+        return read_cues(view, view.associative or view.similar, queries, allowed=allowed)
+    except UnknownId as error:
+        fix = "Pass the vector of a text, or of a memory that where= leaves out."
+        raise UnknownId(error.got, "vectors, or ids that are in the index and that the filter allows", fix) from error
+
+
+def _mean_mentions(
+    view: View, mentions: Scorer | None, cues: Cues, allowed: Rows | None
+) -> dict[int, tuple[Float32, float]]:
+    """Returns the mean of the mentions of each stored cue without experience that has some, and their distance to it.
+
+    As in ``recall``, a memory with experience is answered from its experience. The mean is at unit length; a memory
+    counts by its share of the mentions. The root mean square distance follows from the length of the mean.
+    """
+    found = {}
+    stored = np.flatnonzero(cues.own >= 0)
+    for at in stored[~view.links.experienced(cues.own[stored])].tolist() if mentions is not None else []:
+        assert mentions is not None
+        named = mentions.score(cues.only(at), MENTIONED, allowed)[0]
+        total = float(named.scores.sum())
+        if total > 0:
+            mean: Float32 = ((named.scores / total) @ view.similar.keys(named.rows)).astype(np.float32)
+            length = float(np.linalg.norm(mean))
+            if length > 1e-6:
+                found[at] = mean / length, float(np.sqrt(max(0.0, 2 - 2 * length)))
+    return found
+
+
+def _check_mentioned(queries: list[str] | Float32, by_mentions: Mapping[int, object]) -> None:
+    """Raises ``NotFitted`` if a query of an index without a predictor has no mentions."""
+    silent = next((at for at in range(len(queries)) if at not in by_mentions), None)
+    if silent is None:
+        return
+    got = f"The memory {queries[silent]!r} has no mentions" if isinstance(queries, list) else "Got a vector"
+    raise NotFitted(
+        f"{got}, and the index was never fitted.", "a fitted index, or ids of memories with mentions", "Call fit."
+    )
+
+
+def _nearest(view: View, cues: Cues, cosines: Float32, rows: Int64) -> list[Candidates]:
+    """Returns the memories near the points as candidates, from arrays (Q, k) padded with -1."""
+    found = []
+    for at, (cosine, row) in enumerate(zip(cosines, rows, strict=True)):
+        there = row >= 0
+        best = row[there]
+        similarity = view.similar.keys(best) @ cues.given[at]
+        found.append(Candidates(best, cosine[there], similarity, None, np.ones(len(best), np.int64)))
+    return found
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,11 @@ class MentionScorer:
     def __init__(self, view: View, lexicon: Lexicon) -> None:
         self._view, self._mentioning = view, Mentioning(view, lexicon)
 
+    @classmethod
+    def of(cls, view: View, lexicon: Lexicon) -> MentionScorer | None:
+        """Returns an instance; None if no memory has a name."""
+        return cls(view, lexicon) if view.database.mentions.known else None
+
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         """See ``Scorer``. The cues are stored memories; scores lie in [0, 1]."""
         found = []
