@@ -250,7 +250,9 @@ def season(match: Match) -> Atom | None:
     return in_year(match, lambda y: season_of(y, number), "season", weak=weak)
 
 
-_REPORTS = listed("report numbers review results sales revenue budget figures targets goals earnings forecast deck")
+_REPORTS = listed(
+    "report numbers review results sales revenue budget figures targets goals earnings forecast deck okrs"
+)
 
 
 def _is_reported(match: Match) -> bool:

@@ -5,6 +5,8 @@ This takes the place of capitals: chats have none.
 
 from __future__ import annotations
 
+import re
+
 from pam_retriever.timewords.lexicon import TELLING, Token, listed
 from pam_retriever.timewords.match import Match
 
@@ -52,7 +54,7 @@ def is_adverb(match: Match, named: str) -> bool:
     if first and following is not None and following.text in ("was", "were"):
         return lowered not in _NAMES or named == "March"  # "February was dull", unlike "June was late"
     if (
-        (lowered in _NAMES and not _is_listed(match))
+        (lowered in _NAMES and not (_is_listed(match) or _is_told(match, lowered)))
         or (lowered in _WORDS and following is not None and following.code == "x")  # "set dec as default"
         or not begins_phrase(match)
         or (language in ("fr", "es") and not named.islower() and previous is not None and previous.code != ".")
@@ -71,6 +73,17 @@ def is_adverb(match: Match, named: str) -> bool:
         return following is not None and following.text == ")"
     lower = previous.text.islower() or match.first == 1
     return previous.code == "," or (previous.code == "x" and lower and word not in _OWNERS | _NO_TIME | _IS)
+
+
+_TOLD = re.compile(r"[a-z]{2,}ed|told|met|saw|went|left|got|broke|ate|bought|paid|sent|rang|came|did|was|had")
+
+
+def _is_told(match: Match, lowered: str) -> bool:
+    """Whether a clause that tells of the past ends with the day: "picked up the car sat", unlike "where he sat"."""
+    ends = match.next() is None or match.tokens[match.last + 1].code in ".,"
+    front = match.tokens[max(0, match.first - 5) : match.first]
+    doubtful = lowered not in ("sat", "sun", "march") or not ends or not front or front[-1].code != "x"
+    return not doubtful and any(_TOLD.fullmatch(token.text) for token in front)
 
 
 def _is_listed(match: Match) -> bool:

@@ -13,20 +13,23 @@ _EVENTS = listed(
     " checkup exam exams quiz shift shifts game match race run ride hike hikes walk swim workout workouts gym yoga"
     " breakfast brunch lunch dinner supper bbq barbecue picnic party wedding graduation concert gig trip trips flight"
     " flights drive visit visits tour holiday vacation conference conf summit offsite retreat sprint deploy deploys"
-    " deployment release rollout outage incident incidents backup backups migration plans"
+    " deployment release rollout outage incident incidents backup backups migration plans delivery deliveries"
+    " inspection maintenance surgery therapy physio haircut dentist doctor gp vet optician"
 )
 _RECORDS = listed(
     "note notes minutes agenda recap summary report reports invoice invoices bill bills receipt receipts payslip"
     " payslips paycheck payroll salary rent mortgage payment payments expense expenses statement statements budget"
     " numbers figures sales revenue spend spending targets goals resolutions tax taxes order orders photo photos pic"
     " pics picture pictures video videos recording recordings log logs reading readings results feedback rota"
-    " timesheet timesheets newsletter update updates todo todos tasks homework actions presents"
+    " timesheet timesheets newsletter update updates todo todos tasks homework actions presents renewal"
+    " deck okrs roadmap"
 )
 THINGS = _EVENTS | _RECORDS
 _OF_A_DAY = listed(
     "weather temperature forecast news headlines menu weight steps calories sleep mood diary journal entry entries"
 )
 _SHOWN = listed("me us all any total compare show find list get send check see open")  # before "june receipts"
+_ASKING = listed("what who where which when how")  # "ate what fri lunch"
 _GENERAL = listed("recipe recipes idea ideas template templates tip tips outfit costume costumes size button")
 _VERBS = listed(  # "we may bill you", "he may visit"
     "bill call review practice race run ride hike walk swim visit tour deploy release note report rent order log update"
@@ -61,7 +64,8 @@ def _leads(match: Match, lowered: str, most: int) -> bool:
     """Whether a thing is behind the time: "tue sync", "tue team sync", "tue sync agenda"."""
     tokens, at, language = match.tokens, match.last + 1, match.context.language
     front = tokens[match.first - 1] if match.first else None
-    if front is not None and front.code in "xZ#" and front.text.lower() not in _SHOWN | _RECORDS:
+    allowed = _SHOWN | _RECORDS if lowered in NAMES_OR_WORDS else _SHOWN | _RECORDS | _ASKING
+    if front is not None and front.code in "xZ#" and front.text.lower() not in allowed:
         return False
     while at < len(tokens) and most and tokens[at].code == "x" and tokens[at].text not in THINGS:
         at, most = at + 1, most - 1
