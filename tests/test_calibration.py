@@ -76,7 +76,7 @@ def test_calibration_and_recall_see_the_same(calibrated):
     plain = plain_cues(known.vectors[sample.cues], view.predict(known.vectors[sample.cues]))
     plain = replace(plain, own=rows, near=near, nearness=nearness)
     queries = _query(plain, calibration.unseen, plain.given, plain.unaided)
-    _, named = share_out(view.associative, queries, rows, np.zeros(count, np.float32), COUNT, None)
+    _, named = share_out(view.associative.search(queries, COUNT), rows, np.zeros(count, np.float32), COUNT)
     by_alike, by_named, by_similarity = _hints(plain, named, np.zeros(count, np.float32), view, calibration)
     links = dense(_exact_links(stored_cues(keys, rows, DIM), view, calibration), count)
 

@@ -11,22 +11,29 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import FrameType
 
+import numpy as np
 import pytest
-from conftest import QUICK, new_index
+from conftest import DIM, QUICK, new_index
 from langchain_core.embeddings import DeterministicFakeEmbedding
+from llama_index.core import MockEmbedding, VectorStoreIndex
+from llama_index_samples import make_node
 
+import llama_index_pam
 import pam_retriever
-from langchain_pam import PAMVectorStore
+from langchain_pam import PAMRetriever, PAMVectorStore
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.retrieval.mixture import scorer
 
 PACKAGE = Path(pam_retriever.__file__).parent
 ROOT = Path(__file__).parent.parent
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LINES_OF_A_FILE, LINES_OF_A_FUNCTION, ARGUMENTS = 400, 60, 8
-CALLS = 6  # nested calls from a query to the search of an ANN index; two more from LangChain
+CALLS = 6  # nested calls from a query to the search of an ANN index
+ADAPTER_CALLS = 8  # the same, from a store of LangChain or LlamaIndex
 KINDS = re.compile(r"(Backend|Bank|Engine|Store|Documents|Database)$")
 
 STILL_LONG_FILES: set[str] = set()
@@ -156,7 +163,10 @@ def test_no_one_asks_what_kind_of_store_it_has():
 
 
 def calls_above_search(ask: Callable[[], object]) -> int:
-    """Returns the largest number of nested calls of the project between ``ask`` and a search of an ANN index."""
+    """Returns the largest number of nested calls of the project between ``ask`` and a search of an ANN index.
+
+    The called method counts, the search does not. Comprehensions do not count: from Python 3.12 on they are no calls.
+    """
     most = 0
 
     def count(frame: FrameType | None, event: str, _: object) -> None:
@@ -165,7 +175,8 @@ def calls_above_search(ask: Callable[[], object]) -> int:
             return
         files = []
         while frame is not None:
-            files.append(Path(frame.f_code.co_filename))
+            if frame.f_code.co_name not in {"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"}:
+                files.append(Path(frame.f_code.co_filename))
             frame = frame.f_back
         inside = [file for file in files if ROOT in file.parents and ROOT / "tests" not in file.parents]
         if inside[0].parent.name == "ann" and inside[1].parent.name != "ann":
@@ -179,17 +190,82 @@ def calls_above_search(ask: Callable[[], object]) -> int:
     return most
 
 
-def test_few_calls_lie_between_a_query_and_the_search(planted):
-    index = new_index(planted)
-    index.fit(planted.outings, config=QUICK, progress=False)
-    vector = planted.vectors[3] + 0.01
-    assert 0 < calls_above_search(lambda: index.recall(vector)) <= CALLS
-    assert 0 < calls_above_search(lambda: index.recall(planted.ids[3])) <= CALLS
-    assert 0 < calls_above_search(lambda: index.search(vector)) <= CALLS
-    assert 0 < calls_above_search(lambda: index.recall(planted.ids[3], text="text of m009")) <= CALLS
-    store = PAMVectorStore(DeterministicFakeEmbedding(size=8))
-    store.add_texts(["one", "two"])
-    assert 0 < calls_above_search(lambda: store.similarity_search("one")) <= CALLS + 2
+FORMS: dict[str, Callable[[PredictiveAssociativeIndex], object]] = {
+    "search, vector": lambda index: index.search(VECTOR),
+    "search, text": lambda index: index.search(text=TEXT),
+    "search, id": lambda index: index.search("m003"),
+    "recall, vector": lambda index: index.recall(VECTOR),
+    "recall, text": lambda index: index.recall(text=TEXT),
+    "recall, id": lambda index: index.recall("m003"),
+    "recall, id and text": lambda index: index.recall("m003", text=TEXT),
+    "recall, where": lambda index: index.recall(VECTOR, where={"parity": "odd"}),
+    "recall, after": lambda index: index.recall("m003", direction="after"),
+    "recall, specific": lambda index: index.recall(VECTOR, mode="specific"),
+    "recall, hops": lambda index: index.recall(VECTOR, hops=3),
+    "recall_next": lambda index: index.recall_next(["m003", VECTOR]),
+}
+# a scorer around another one is one call more, and so is a batch
+DEEPER: dict[str, Callable[[PredictiveAssociativeIndex], object]] = {
+    "recall, faithful": lambda index: index.recall(VECTOR, faithful=True),
+    "recall_many": lambda index: index.recall_many([VECTOR]),
+}
+NEEDS_FIT = {"recall, specific", "recall, hops"}
+TEXT, VECTOR = "where is m003?", np.random.default_rng(5).standard_normal((4, DIM))[3] + 0.01
+
+
+@pytest.fixture(scope="module")
+def asked(planted):
+    """Returns indexes before and after ``fit``, each without and with feedback, by name."""
+
+    def embed(texts: list[str]) -> np.ndarray:
+        return np.full((len(texts), DIM), 0.5, np.float32)
+
+    made = {name: new_index(planted, embedder=embed) for name in ("new", "used", "fitted", "fitted, used")}
+    for name, index in made.items():
+        for number in range(20 if "used" in name else 0):
+            used = planted.ids[number]
+            index.feedback(planted.vectors[number] + 0.01, [used], text=f"where is {used}?")
+        if "fitted" in name:
+            index.fit(planted.outings, config=QUICK, progress=False)
+    return made
+
+
+@pytest.mark.parametrize("form", [*FORMS, *DEEPER])
+def test_few_calls_lie_between_a_query_and_the_search(asked, monkeypatch, form):
+    monkeypatch.setattr(scorer, "FULL_BELOW", 50)  # so past requests search for candidates
+    most = CALLS + 1 if form in DEEPER else CALLS
+    for name, index in asked.items():
+        if form in NEEDS_FIT and "fitted" not in name:
+            continue
+        more = name == "used" and "text" not in form  # a scorer around those of links and of past requests
+        assert calls_above_search(lambda index=index: (FORMS | DEEPER)[form](index)) <= most + more, name
+
+
+def test_few_calls_lie_between_an_adapter_and_the_search(planted):
+    chain, llama = PAMVectorStore(DeterministicFakeEmbedding(size=DIM)), llama_index_pam.PAMVectorStore()
+    chain.add_texts(planted.ids, ids=planted.ids)
+    nodes = VectorStoreIndex.from_vector_store(llama, embed_model=MockEmbedding(DIM))
+    nodes.insert_nodes([make_node(id, planted.vectors[row].tolist()) for row, id in enumerate(planted.ids)])
+    retrievers = [
+        nodes.as_retriever(),
+        nodes.as_retriever(vector_store_query_mode="mmr"),
+        nodes.as_retriever(vector_store_query_mode="hybrid"),
+        llama_index_pam.PAMRetriever(nodes),
+    ]
+    asks: list[Callable[[], object]] = [
+        lambda: chain.similarity_search("one"),
+        lambda: chain.similarity_search_with_score("one"),
+        lambda: chain.max_marginal_relevance_search("one"),
+        lambda: chain.recall("one"),
+        lambda: chain.as_retriever().invoke("one"),
+        lambda: PAMRetriever(vectorstore=chain).invoke("one"),
+        *(partial(one.retrieve, "one") for one in retrievers),
+    ]
+    for _ in range(2):  # before and after ``fit``
+        for ask in asks:
+            assert 0 < calls_above_search(ask) <= ADAPTER_CALLS
+        for store in (chain, llama):
+            store.fit([planted.ids[:50]], config=QUICK, progress=False)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,9 @@ def answer(
     if index is None:
         hits = []
     elif query.mode == VectorStoreQueryMode.MMR:
-        hits = _mmr(index, embedding, query, selection, settings)
+        k, pool, threshold = _read_mmr(query, settings)
+        nearest = recall(index, embedding, pool, selection, {"mode": "similarity"})
+        hits = _choose(index, embedding, nearest, k, threshold)
     elif query.mode == VectorStoreQueryMode.HYBRID:
         k = query.similarity_top_k if query.hybrid_top_k is None else query.hybrid_top_k
         options: RecallOptions = {
@@ -148,14 +150,8 @@ def _channels(alpha: float | None, index: PredictiveAssociativeIndex) -> Channel
     return Channels(similarity=alpha, reverse=(1 - alpha) / 2, mutual=(1 - alpha) / 2)
 
 
-def _mmr(
-    index: PredictiveAssociativeIndex,
-    embedding: list[float],
-    query: VectorStoreQuery,
-    selection: Selection,
-    settings: dict[str, Any],
-) -> list[Hit]:
-    """Computes LlamaIndex's maximal marginal relevance among the nearest nodes."""
+def _read_mmr(query: VectorStoreQuery, settings: dict[str, Any]) -> tuple[int, int, float]:
+    """Returns the number of hits, the number of candidates, and the threshold of maximal marginal relevance."""
     k = check_count("similarity_top_k", query.similarity_top_k)
     pool = settings.get("mmr_prefetch_k")
     pool = max(MMR_FACTOR * k, MMR_POOL) if pool is None else check_count("mmr_prefetch_k", pool)
@@ -163,7 +159,14 @@ def _mmr(
     threshold = MMR_THRESHOLD if threshold is None else check_finite("mmr_threshold", threshold)
     if not 0 <= threshold <= 1:
         raise InvalidInput(f"Got mmr_threshold={threshold!r}.", "a number from 0 to 1", "1 ignores variety.")
-    hits = {hit.id: hit for hit in recall(index, embedding, max(pool, k), selection, {"mode": "similarity"})}
+    return k, max(pool, k), threshold
+
+
+def _choose(
+    index: PredictiveAssociativeIndex, embedding: list[float], nearest: list[Hit], k: int, threshold: float
+) -> list[Hit]:
+    """Chooses ``k`` of the nearest nodes by LlamaIndex's maximal marginal relevance."""
+    hits = {hit.id: hit for hit in nearest}
     records = index.get(list(hits), missing_ok=True)
     vectors: list[Any] = [record.vector for record in records]  # the function also takes arrays, despite its type
     ids = [record.id for record in records]

@@ -7,7 +7,7 @@ from pam_retriever.ann.base import AnnIndex, Chunked, WritableAnnIndex, chunks
 from pam_retriever.ann.exact import ExactBackend
 from pam_retriever.ann.faiss import FaissBackend
 from pam_retriever.ann.graph import Graph
-from pam_retriever.ann.prefix_view import PrefixView
+from pam_retriever.ann.prefix_view import OverP, PrefixView
 from pam_retriever.errors import InvalidInput
 
 
@@ -57,6 +57,7 @@ __all__ = [
     "ExactBackend",
     "FaissBackend",
     "Graph",
+    "OverP",
     "PrefixView",
     "WritableAnnIndex",
     "chunks",

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from pam_retriever.ann import AnnIndex
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.experience.second_step import place_of
@@ -79,7 +80,7 @@ class AssociationScorer:
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         first = FirstMentions(self._mentions, cues, self._view.links, allowed)
-        count = len(self._index) if allowed is None else len(allowed)
+        count = _count(self._index, allowed)
         tiers = Tiers(count if k is None else BEST, k, count, self._min_score)
         for n in tiers.sizes():
             tiers.add(self._best_of(cues, n, k, allowed, first))
@@ -97,7 +98,7 @@ class AssociationScorer:
             queries = t[:, None] * queries + (1 - t[:, None]) * as_given
         outside = t * calibration.seen.background[0] + (1 - t) * calibration.unseen.background[0]  # (Q,)
         pool = min(max(n, BEST), len(index))
-        odds, named = share_out(index, queries, cues.own, outside, pool, allowed)
+        odds, named = share_out(index.search(queries, pool, allowed), cues.own, outside, _count(index, allowed))
         towards = DirectedShares.of(view, cues, t)
         seen_new, look_like = _by_appearance(cues, t, view, calibration, pool, allowed)
         named = named[0], named[1], towards.of_pairs(*named)
@@ -158,6 +159,11 @@ def _by_source(parts: Float32, mentioned: Float32) -> Contributions:
     """Returns the part of each source in the scores of n memories, from the parts (n, 7) and mentions (n,)."""
     columns: dict[str, Float32] = {name: parts[:, list(its)].sum(axis=1) for name, its in SOURCES.items()}
     return Contributions.of(columns | {MENTIONS: mentioned})
+
+
+def _count(index: AnnIndex, allowed: Rows | None) -> int:
+    """Returns the number of memories to choose from. An engine counts those that a filter leaves."""
+    return len(index) if allowed is None else len(allowed)
 
 
 def _query(cues: Cues, regime: ScoringWeights, meant: Float32, predicted: Float32) -> Float32:
@@ -222,7 +228,8 @@ def _by_appearance(
         similarity, forward = regime.appearance
         queries += sure[:, None] * (similarity * cues.given + forward * predicted[:, :dim])
         outside += sure * regime.background[1]
-    odds, (query, row, share) = share_out(view.similar, queries, cues.own, outside, pool, allowed)
+    found = view.similar.search(queries, pool, allowed)
+    odds, (query, row, share) = share_out(found, cues.own, outside, _count(view.similar, allowed))
     new = ~view.links.experienced(row)
     return (query[new], row[new], share[new]), lambda query, row: odds.shares(
         products_of(queries, query, view.similar, row), query

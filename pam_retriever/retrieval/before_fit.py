@@ -50,26 +50,23 @@ class BeforeFitScorer:
         named = np.zeros(len(own), bool)
         if self._mentions is not None:
             named = (own >= 0) & (by_links | ~self._past_use.used(own))
+        links, use = self._links, self._past_use
         if not named.any() and (by_links.all() or not by_links.any()):  # one scorer answers all at once
-            return [
-                one.best(k, self._min_score) for one in self._answer(cues, k, allowed, bool(by_links.any()), linked)
-            ]
+            all_by = links if by_links.any() else None
+            found = use.score(cues, k, allowed, linked) if all_by is None else all_by.score(cues, k, allowed)
+            return [one.best(k, self._min_score) for one in found]
         found = []
         for at, by in enumerate(by_links.tolist()):
-            [one] = self._answer(cues.only(at), k, allowed, by, linked.only(at))
+            cue = cues.only(at)
+            if by and links is not None:
+                [one] = links.score(cue, k, allowed)
+            else:
+                [one] = use.score(cue, k, allowed, linked.only(at))
             if self._mentions is not None and named[at]:
-                [first] = self._mentions.score(cues.only(at), k, allowed)
+                [first] = self._mentions.score(cue, k, allowed)
                 one = in_turn(first, one)
             found.append(one.best(k, self._min_score))
         return found
-
-    def _answer(
-        self, cues: Cues, k: int | None, allowed: Rows | None, by_links: bool, linked: Linked
-    ) -> list[Candidates]:
-        """Answers cues by their links, or from past requests, with the memories ``linked`` to them first."""
-        if by_links and self._links is not None:
-            return self._links.score(cues, k, allowed)
-        return self._past_use.score(cues, k, allowed, linked)
 
     def _ranked(self, own: Int64, experienced: Bools, visible: Rows | None) -> tuple[Bools, Linked]:
         """Returns which cues (Q,) have only links that past requests rank, and the memories that are linked to these.

@@ -83,27 +83,29 @@ class MultihopScorer:
         """See ``Scorer``. Each answer has its path."""
         assert k is not None, "several hops need a k"
         hops, count = self._hops, len(self._index) if allowed is None else len(allowed)
-        if not hops.snap:
-            return self._best_of(cues, max(k, hops.fan_out), k, allowed)
-        tiers = Tiers(hops.fan_out, k, count)
+        start, begun = _begin(cues, self._index, self._recognise and hops.snap)
+        tiers = Tiers(hops.fan_out, k, count) if hops.snap else Tiers(max(k, hops.fan_out), k, 0)
         for n in tiers.sizes():
-            tiers.add(self._best_of(cues, n, k, allowed))
+            reached = [_one_hop(begun, self._first.score(start, n, allowed))]
+            if not hops.snap:
+                reached += self._through_the_continuum(cues, reached[0], n, allowed)
+            while len(reached) < hops.count:
+                paths = best_ends(reached[-1], hops.beam)
+                ends, which = np.unique(paths.ends, return_inverse=True)
+                if len(ends):  # one look-up for all
+                    found = self._step.score(self._stored(ends, cues), hops.fan_out, allowed)
+                    reached.append(self._extended(paths, _one_hop(_at(ends), found), ends, which))
+                else:
+                    reached.append(Paths(paths.query, np.pad(paths.rows, ((0, 0), (0, 1))), paths.scores))
+            tiers.add(self._best_of(cues, reached, k))
         return tiers.best()
 
-    def _best_of(self, cues: Cues, n: int, k: int, allowed: Rows | None) -> list[Candidates]:
-        """Returns at most ``k`` answers to each cue, among paths of which the first hop leads to ``n`` memories."""
-        hops = self._hops
-        start, begun = _begin(cues, self._index, self._recognise and hops.snap)
-        reached = [_one_hop(begun, self._first.score(start, n, allowed))]
-        if hops.snap:
-            for _ in range(hops.count - 1):
-                onward = best_ends(reached[-1], hops.beam)
-                reached.append(self._extend(onward, cues, allowed))
-        else:
-            reached += self._through_the_continuum(cues, reached[0], n, allowed)
+    def _best_of(self, cues: Cues, reached: list[Paths], k: int) -> list[Candidates]:
+        """Returns at most ``k`` answers to each cue, among the paths ``reached`` by each number of hops."""
+        hops = len(reached)
         # from here on without the start, padded on the left so that the end stays last
         padded = [
-            np.pad(paths.rows[:, 1:], ((0, 0), (hops.count - hop, 0)), constant_values=-1)
+            np.pad(paths.rows[:, 1:], ((0, 0), (hops - hop, 0)), constant_values=-1)
             for hop, paths in enumerate(reached, start=1)
         ]
         lengths = np.concatenate([np.full(len(paths.scores), hop) for hop, paths in enumerate(reached, start=1)])
@@ -115,14 +117,20 @@ class MultihopScorer:
         best = replace(together.at(positions), rows=together.rows[shortest[positions]])
         return _describe(cues, self._channels, self._index, best, lengths[shortest[positions]])
 
-    def _extend(self, paths: Paths, cues: Cues, allowed: Rows | None) -> Paths:
-        """Extends each path by one hop, with one look-up for all ends."""
-        if not len(paths.scores):
-            return Paths(paths.query, np.pad(paths.rows, ((0, 0), (0, 1))), paths.scores)
-        starts, which = np.unique(paths.ends, return_inverse=True)
-        stored = stored_cues(self._index.keys(starts), starts, cues.given.shape[1])
-        stored = replace(stored, among=cues.visible, visible=cues.visible)  # paths continue only from visible memories
-        onward = _one_hop(_at(starts), self._step.score(stored, self._hops.fan_out, allowed))
+    def _stored(self, rows: Int64, cues: Cues) -> Cues:
+        """Returns stored memories as the cues of a later hop. Paths continue only from visible memories."""
+        stored = stored_cues(self._index.keys(rows), rows, cues.given.shape[1])
+        return replace(stored, among=cues.visible, visible=cues.visible)
+
+    def _extended(self, paths: Paths, onward: Paths, starts: Int64, which: Int64) -> Paths:
+        """Extends each path by one hop.
+
+        Args:
+            paths: P of them.
+            onward: the hops from each of the memories ``starts``.
+            starts: the memories at the ends of the paths.
+            which: (P,) the position of the end of each path among these.
+        """
         count = np.bincount(onward.query, minlength=len(starts))
         first = np.cumsum(count) - count
         parent = np.repeat(np.arange(len(which)), count[which])

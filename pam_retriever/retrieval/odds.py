@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from pam_retriever.ann import AnnIndex
-from pam_retriever.ann.selection import Rows
 from pam_retriever.model.scoring import BEST
 from pam_retriever.retrieval.first_mentions import Part
 from pam_retriever.types import Float32, Int64
@@ -37,26 +36,21 @@ class Odds:
         return share
 
 
-def share_out(
-    backend: AnnIndex, queries: Float32, own: Int64, outside: Float32, pool: int, allowed: Rows | None
-) -> tuple[Odds, Part]:
-    """Returns the odds of queries (Q, width), and the shares of the ``pool`` best memories of each, best first.
+def share_out(found: tuple[Float32, Int64], own: Int64, outside: Float32, count: int) -> tuple[Odds, Part]:
+    """Returns the odds of Q queries, and the shares of the memories ``found`` for each, best first.
 
     Args:
-        backend: the index to search.
-        queries: vectors whose products with keys are log odds.
+        found: (Q, n) log odds of the best memories, falling, and their rows; at least 64 if there are as many.
         own: (Q,) the row of each query that is a stored memory, which is not an answer.
         outside: (Q,) log odds of memories that are not among the best.
-        pool: number of memories, at least 64 if there are as many.
-        allowed: sorted rows to choose from; None for all.
+        count: number of memories from which these were chosen.
     """
-    scores, rows = backend.search(queries, pool, allowed)
+    scores, rows = found
     scores = np.where((rows >= 0) & (rows != own[:, None]), scores, -np.inf)
     best = scores[:, :BEST]  # independent of the pool, because shares must not depend on it
     peak = best.max(axis=1, initial=-1e30)
     lowest = np.where(np.isfinite(best), best, peak[:, None]).min(axis=1, initial=np.inf)
     beyond = np.exp(np.minimum(np.minimum(outside, lowest) - peak, 0))
-    count = len(backend) if allowed is None else len(allowed)  # an engine counts the memories that a filter leaves
     mass = np.exp(best - peak[:, None]).sum(axis=1) + np.float32(max(count - BEST, 0)) * beyond
     odds = Odds(peak, np.maximum(mass, 1e-30), np.maximum(peak - lowest, 0))
     query, position = np.nonzero(np.isfinite(scores))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from pam_retriever.ann import AnnIndex, Chunked, PrefixView, WritableAnnIndex, make_backend
-from pam_retriever.ann.selection import Rows
+from pam_retriever.ann import AnnIndex, Chunked, OverP, WritableAnnIndex, make_backend
 from pam_retriever.model.keys import make_keys, unit
 from pam_retriever.store.stored_keys import PrefixKeys
 from pam_retriever.types import Float32, Int64
@@ -113,40 +112,3 @@ class KeyIndexes:
 
     def _indexes(self) -> list[WritableAnnIndex]:
         return [index for index in (self.own, self.whole) if index is not None]
-
-
-class OverP:
-    """The index that answers for p: a separate index, or the index over whole keys.
-
-    Args:
-        whole: the index over whole keys.
-        own: the separate index over p; None to search ``whole``.
-        width: length of whole keys.
-        dim: d.
-
-    Attributes:
-        own: as given. It may be replaced while readers hold this object.
-    """
-
-    def __init__(self, whole: WritableAnnIndex, own: WritableAnnIndex | None, width: int, dim: int) -> None:
-        self.own, self._first = own, PrefixView(whole, width, dim)
-
-    def __len__(self) -> int:
-        return len(self._now)
-
-    def __repr__(self) -> str:
-        return repr(self._now)
-
-    @property
-    def description(self) -> str:
-        return self._now.description
-
-    def keys(self, rows: Int64) -> Float32:
-        return self._now.keys(rows)
-
-    def search(self, queries: Float32, k: int, allowed: Rows | None = None) -> tuple[Float32, Int64]:
-        return self._now.search(queries, k, allowed)
-
-    @property
-    def _now(self) -> AnnIndex:
-        return self._first if self.own is None else self.own

@@ -103,7 +103,7 @@ class FeedbackEvidence:
         self._cap = PopularityCap.read(database.settings)
         self._at, self._version = database.feedback.version, database.memories.words_version
         self._count, self._last = database.feedback.state()
-        self.turn = threading.Lock()
+        self.turn = threading.RLock()
         self.corpus = Corpus(view, lexicon, timeline)
         past = database.feedback.requests(view.dim, where, self._cap.by)
         self.log = history_of(self.corpus, lexicon, past, self._cap.most).log()

@@ -86,8 +86,7 @@ class Evidence:
 
     def propose(self, cues: Cues, n: int) -> list[Int64]:
         """Returns candidates for each cue: the first ones of every source."""
-        proposals = [source.propose(cues, n) for source in self.sources]
-        return [np.unique(np.concatenate([proposal[at] for proposal in proposals])) for at in range(len(cues))]
+        return united([source.propose(cues, n) for source in self.sources])
 
     def pools(self, cues: Cues, full_below: int, n: int) -> Pools:
         """Returns all memories of a small index as candidates; for a large one the proposals of the sources.
@@ -99,6 +98,11 @@ class Evidence:
             return Pools.full(len(cues), size)
         found = [np.arange(size)] * len(cues) if size <= full_below else self.propose(cues, n)
         return Pools.of([some[some != own] for some, own in zip(found, cues.rows.tolist(), strict=True)], size)
+
+
+def united(proposals: Sequence[Sequence[Int64]]) -> list[Int64]:
+    """Returns the candidates of each cue, sorted, from the ``proposals`` of each source for each cue."""
+    return [np.unique(np.concatenate(of_one)) for of_one in zip(*proposals, strict=True)]
 
 
 @dataclass(frozen=True)

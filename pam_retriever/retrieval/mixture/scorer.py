@@ -18,7 +18,7 @@ from pam_retriever.retrieval.linked import EXPERIENCE, Linked
 from pam_retriever.retrieval.mixture.feedback_evidence import FeedbackEvidence
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS
 from pam_retriever.retrieval.mixture.logit import ranks, softmax
-from pam_retriever.retrieval.mixture.mixture import UNUSED, kinds
+from pam_retriever.retrieval.mixture.mixture import UNUSED, kinds, united
 from pam_retriever.retrieval.mixture.named import MENTIONED, Mentions
 from pam_retriever.retrieval.mixture.pools import Cues as MixtureCues
 from pam_retriever.retrieval.mixture.pools import Pools
@@ -63,20 +63,33 @@ class MixtureScorer:
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None, linked: Linked | None = None) -> list[Candidates]:
         """See ``Scorer``. The memories ``linked`` to a cue rank before all others."""
+        corpus, evidence = self._feedback_evidence.corpus, self._feedback_evidence.evidence
+        count = len(corpus) if allowed is None else len(allowed)
+        few = count <= FULL_BELOW  # then all memories are candidates
+        tiers = Tiers(count if few else PROPOSALS, k, count, self._min_score)
         with self._feedback_evidence.turn:
-            return self._score(cues, k, allowed, linked)
+            questions = replace(
+                corpus.cues(cues.given, cues.texts, cues.own),
+                direction=self._view.links.direction,
+                texts=cues.texts,
+                nows=[self._now] * len(cues),
+                allowed=allowed,
+            )
+            own = cues.own if cues.texts is not None else self.recognised(cues)
+            for n in tiers.sizes():
+                proposed = None if few else united([source.propose(questions, n) for source in evidence.sources])
+                found = self._candidates(questions, own, allowed, n, linked, proposed)
+                tiers.add(self._best_of(questions, found, n, k, linked))
+        return [replace(one, association=one.scores) for one in tiers.best()]
 
     def recognised(self, cues: Cues) -> Int64:
         """Returns the row (Q,) of each cue that is a stored memory, or equals one; -1 for the others."""
         if np.all(cues.own >= 0):
             return cues.own
-        with self._feedback_evidence.turn:
-            return self._recognised(cues)
-
-    def _recognised(self, cues: Cues) -> Int64:
         own, corpus = cues.own.copy(), self._feedback_evidence.corpus
-        # the same look-up as that of the candidates, so it is done once
-        found = corpus.nearest(cues.given, PROPOSALS, cues.among)
+        with self._feedback_evidence.turn:
+            # the same look-up as that of the candidates, so it is done once
+            found = corpus.nearest(cues.given, PROPOSALS, cues.among)
         for at in np.flatnonzero(own < 0).tolist():
             nearest = corpus.rows[found[at][:1]]
             if len(nearest) and float(self._view.similar.keys(nearest)[0] @ cues.given[at]) >= SAME:
@@ -105,39 +118,19 @@ class MixtureScorer:
         share = (1 / np.bincount(owner, minlength=len(rows))[owner]).astype(np.float32)
         return (owner, other, share), np.bincount(requests, minlength=len(rows))
 
-    def _score(self, cues: Cues, k: int | None, allowed: Rows | None, linked: Linked | None) -> list[Candidates]:
-        corpus = self._feedback_evidence.corpus
-        questions = replace(
-            corpus.cues(cues.given, cues.texts, cues.own),
-            direction=self._view.links.direction,
-            texts=cues.texts,
-            nows=[self._now] * len(cues),
-            allowed=allowed,
-        )
-        own = cues.own if cues.texts is not None or np.all(cues.own >= 0) else self._recognised(cues)
-        count = len(corpus) if allowed is None else len(allowed)
-        tiers = Tiers(PROPOSALS if count > FULL_BELOW else count, k, count, self._min_score)
-        for n in tiers.sizes():
-            tiers.add(self._best_of(questions, own, n, k, allowed, linked))
-        return [replace(one, association=one.scores) for one in tiers.best()]
-
     def _best_of(
-        self, questions: MixtureCues, own: Int64, n: int, k: int | None, allowed: Rows | None, linked: Linked | None
+        self, questions: MixtureCues, found: list[Int64], n: int, k: int | None, linked: Linked | None
     ) -> list[Candidates]:
-        """Returns at most ``k`` and ``n`` candidates of each question, from ``n`` per source.
-
-        ``own`` (Q,) are the rows of the questions that are stored memories, which are no candidates; -1 for none.
-        """
+        """Returns at most ``k`` and ``n`` of the candidates ``found`` for each question, by their positions."""
         corpus, evidence, mixture = self._feedback_evidence.corpus, self._feedback_evidence.evidence, self._mixture
-        found = self._candidates(questions, own, allowed, n, linked)
         if not all(len(some) for some in found):  # a pool must not be empty
             if len(questions) == 1:
                 return [_nothing()]
             each = [(np.array([at]), None if linked is None else linked.only(at)) for at in range(len(questions))]
             return [
                 one
-                for at, its_linked in each
-                for one in self._best_of(questions.take(at), own[at], n, k, allowed, its_linked)
+                for some, (at, its_linked) in zip(found, each, strict=True)
+                for one in self._best_of(questions.take(at), [some], n, k, its_linked)
             ]
         pools, kind = Pools.of(found, len(corpus)), kinds(questions, evidence.served)
         features = evidence.score(questions, pools)
@@ -206,21 +199,32 @@ class MixtureScorer:
         return [None if one is None else one.ways(hits) for one, hits in zip(found, rows, strict=True)]
 
     def _candidates(
-        self, questions: MixtureCues, own: Int64, allowed: Rows | None, n: int, linked: Linked | None
+        self,
+        questions: MixtureCues,
+        own: Int64,
+        allowed: Rows | None,
+        n: int,
+        linked: Linked | None,
+        proposed: list[Int64] | None,
     ) -> list[Int64]:
-        """Returns the positions that a filter allows for each question, without the question itself."""
-        corpus, evidence = self._feedback_evidence.corpus, self._feedback_evidence.evidence
-        if allowed is None:
-            found = evidence.propose(questions, n) if len(corpus) > FULL_BELOW else [np.arange(len(corpus))] * len(own)
-        else:
-            inside = corpus.positions(np.asarray(allowed))
-            if len(inside) <= FULL_BELOW:
-                found = [inside] * len(own)
-            else:
-                found = [np.intersect1d(some, inside) for some in evidence.propose(questions, n)]
-                # words rank all memories: the best allowed one may be far down
-                by_words = [corpus.positions(corpus.lexicon.best(list(words), n, allowed)) for words in questions.words]
-                found = [np.union1d(*both) for both in zip(found, by_words, strict=True)]
+        """Returns the positions that a filter allows for each question, without the question itself.
+
+        Args:
+            questions: Q of them.
+            own: (Q,) their rows if they are stored memories; -1 for others.
+            allowed: sorted rows to choose from; None for all.
+            n: number of candidates from words, if there is a filter.
+            linked: memories that are candidates in any case.
+            proposed: the candidates of the sources; None for all memories.
+        """
+        corpus = self._feedback_evidence.corpus
+        inside = np.arange(len(corpus)) if allowed is None else corpus.positions(np.asarray(allowed))
+        found = [inside] * len(own) if proposed is None else proposed
+        if proposed is not None and allowed is not None:
+            # words rank all memories: the best allowed one may be far down
+            by_words = [corpus.positions(corpus.lexicon.best(list(words), n, allowed)) for words in questions.words]
+            pairs = zip(proposed, by_words, strict=True)
+            found = [np.union1d(np.intersect1d(some, inside), more) for some, more in pairs]
         if linked is not None and len(linked.cue):
             rows = [linked.only(at).rows for at in range(len(own))]
             rows = rows if allowed is None else [some[holds(allowed, some)] for some in rows]
