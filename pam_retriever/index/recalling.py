@@ -13,7 +13,9 @@ from pam_retriever.model.keys import Channels, Mode
 from pam_retriever.protocols import Observed
 from pam_retriever.retrieval.cues import check_queries, read_filters
 from pam_retriever.retrieval.query import BEAM, FAN_OUT, Hops, Query, RecallSettings
-from pam_retriever.retrieval.retriever import Retriever
+from pam_retriever.retrieval.retriever import answer, recent
+from pam_retriever.retrieval.scorers import Recall
+from pam_retriever.retrieval.timeline import QuestionTimes, read_clock
 from pam_retriever.store.space import Space, is_observed, no_encoder
 from pam_retriever.store.write_trajectories import check_known
 from pam_retriever.types import Array, Direction, Hits, Metadata, Time
@@ -236,7 +238,7 @@ class Recalling(IndexBase):
             if not len(view.similar):
                 read_filters(view, settings.where, settings.cue_where)
                 return Hits()
-            return Retriever(view, self._lexicon, settings, timeline=self._timeline).recent()
+            return recent(view, settings, QuestionTimes(self._timeline, read_clock(settings.now)))
 
     def recall_many(
         self,
@@ -258,9 +260,8 @@ class Recalling(IndexBase):
         settings = settings.checked(words=text is not None)
         space = self._store.space
         read = self._read_query(query, text, settings.mode, space)
-        words, stored = read.texts is not None, isinstance(read.queries, list)
-        named = stored or self._store.predictor is None  # other queries without words use no names
-        if words or (settings.mode != "similarity" and named):
+        named = read.stored or self._store.predictor is None  # other queries without words use no names
+        if read.worded or (settings.mode != "similarity" and named):
             self._search_names()
         with self._lock.shared():
             if is_observed(query) and self._store.space is not space:  # ``reencode`` replaced the encoder meanwhile
@@ -269,15 +270,16 @@ class Recalling(IndexBase):
             if not len(view.similar):
                 check_queries(view, read.queries, settings.where, settings.cue_where)
                 return [Hits() for _ in read.queries] if read.batch else Hits()
-            asks_use = settings.asks_use(words, view.predictor is not None)
-            feedback = self._feedback_evidence(view, settings.feedback_where) if asks_use else None
+            uses = settings.asks_use(read.worded, view.predictor is not None)
+            feedback = self._feedback_evidence(view, settings.feedback_where) if uses else None
+            times = QuestionTimes(self._timeline, read_clock(settings.now))
+            asked = Recall(view.towards(settings.direction), settings, read, self._lexicon, times, feedback)
             try:
-                retriever = Retriever(view, self._lexicon, settings, words, feedback, self._timeline, stored)
+                hits = answer(asked)
             except NotFitted:
                 # an unknown id is reported before a missing fit
                 check_queries(view, read.queries, settings.where, settings.cue_where)
                 raise
-            hits = retriever.hits(read)
         return hits if read.batch else hits[0]
 
     def _read_query(self, query: Any, text: str | list[str] | None, mode: Mode | None, space: Space | None) -> Query:

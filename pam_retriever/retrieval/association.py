@@ -23,7 +23,7 @@ from pam_retriever.experience.second_step import place_of
 from pam_retriever.experience.walk import LEAST, walk
 from pam_retriever.model.keys import weighted
 from pam_retriever.model.scoring import BEST, LOOK_ALIKES, NAMED, channels_of, sharpened
-from pam_retriever.retrieval.candidates import Candidates, Scorer
+from pam_retriever.retrieval.candidates import Candidates, Scorer, Tiers
 from pam_retriever.retrieval.cues import Cues, look_alikes, recognised
 from pam_retriever.retrieval.directed import DirectedShares
 from pam_retriever.retrieval.first_mentions import FirstMentions, Part
@@ -31,7 +31,6 @@ from pam_retriever.retrieval.odds import products_of, share_out
 from pam_retriever.retrieval.pair_shares import Pairs
 from pam_retriever.retrieval.second_step import visible_second_step
 from pam_retriever.retrieval.sources import Contributions, check_without
-from pam_retriever.retrieval.tiers import Tiers
 from pam_retriever.store.view import View
 from pam_retriever.types import Calibration, Float32, Int64, ScoringWeights
 

@@ -16,14 +16,13 @@ from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.mentions.source import Mentioned
 from pam_retriever.model.keys import Channels, query_vectors
-from pam_retriever.retrieval.candidates import Candidates
+from pam_retriever.retrieval.candidates import Candidates, Tiers
 from pam_retriever.retrieval.coherence import neighbour_weights, pairs_within
 from pam_retriever.retrieval.cues import FOR_WORDS, Cues, recognised
 from pam_retriever.retrieval.directed import DirectedShares
 from pam_retriever.retrieval.lexical import Lexicon, best_of
 from pam_retriever.retrieval.mentioned import Mentioning, added_by
 from pam_retriever.retrieval.sources import Contributions, check_without
-from pam_retriever.retrieval.tiers import Tiers
 from pam_retriever.retrieval.timeline import QuestionTimes, TimeEvidence
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64

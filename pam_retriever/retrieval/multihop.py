@@ -12,10 +12,9 @@ from pam_retriever.ann.selection import Rows
 from pam_retriever.arrays import concatenated
 from pam_retriever.experience.weighting import rarity
 from pam_retriever.model.keys import Channels, query_vectors, totals
-from pam_retriever.retrieval.candidates import Candidates, Scorer
+from pam_retriever.retrieval.candidates import Candidates, Scorer, Tiers
 from pam_retriever.retrieval.cues import Cues, plain_cues, stored_cues
 from pam_retriever.retrieval.query import Hops
-from pam_retriever.retrieval.tiers import Tiers
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 

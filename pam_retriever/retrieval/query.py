@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from pam_retriever.errors import InvalidInput, NotFitted
 from pam_retriever.experience.dates import read_timestamp
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FUSED = Channels(similarity=1.0, forward=0.1, reverse=0.1, mutual=0.1)  # with the words of a question
 FAN_OUT, BEAM = 20, 20
+EvidenceKind = Literal["all", "mode", "channels"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class RecallSettings:
         explain: fill ``Hit.evidence``.
         feedback_where: metadata filter of the feedback to use.
         cue_where: filter of the memories that a query may be or be completed to; None for ``where``, {} for all.
-        default: whether no mode was given: all evidence counts.
+        evidence: set by ``checked``: "all" without a mode and weights, "mode" with a mode, "channels" with weights.
         when: return only memories of this time.
         without: names of the sources of evidence to leave out.
         direction: count only links to memories after, or before, the cue; None for both.
@@ -94,7 +95,7 @@ class RecallSettings:
     explain: bool = False
     feedback_where: Mapping[str, Any] | None = None
     cue_where: Mapping[str, Any] | None = None
-    default: bool = False
+    evidence: EvidenceKind = "all"
     when: Interval | None = None
     without: Collection[str] = ()
     direction: Direction | None = None
@@ -123,7 +124,7 @@ class RecallSettings:
             hops=_checked_hops(self.hops),
             min_score=None if self.min_score is None else check_finite("min_score", self.min_score),
             decay=None if self.decay is None else check_positive("decay", self.decay),
-            default=self.mode is None and self.channels is None,
+            evidence=self._kind(),
             faithful=check_flag("faithful", self.faithful),
             explain=check_flag("explain", self.explain),
             without=read_without(self.without),
@@ -174,7 +175,7 @@ class RecallSettings:
         """Refuses a direction for a mode without one."""
         if check_direction(self.direction) is None:
             return
-        if mode == "similarity" or (self.channels is not None and not self.channels.association):
+        if not (self.channels or MODES[mode]).association:
             raise InvalidInput(
                 f"Got direction={self.direction!r} for similarity alone.",
                 "association, which has a direction",
@@ -191,7 +192,7 @@ class RecallSettings:
         """Refuses a filter of feedback for a mode that uses none."""
         if not isinstance(self.feedback_where, Mapping | None):
             raise InvalidInput(f"Got feedback_where={self.feedback_where!r}.", "a dict", 'Use {"user": "ann"}.')
-        queries = self.mode in (None, "association") and self.channels is None and self.hops.count == 1
+        queries = self.mode in (None, "association") and self._kind() != "channels" and self.hops.count == 1
         if self.feedback_where is not None and self.direction is not None and not words:
             raise InvalidInput(
                 f"Got feedback_where={self.feedback_where!r} with direction={self.direction!r} and no words.",
@@ -201,18 +202,33 @@ class RecallSettings:
         if self.feedback_where is not None and not queries:
             raise InvalidInput(
                 f"Got feedback_where={self.feedback_where!r} with mode={self.mode!r} and hops={self.hops.count}"
-                f"{'' if self.channels is None else ' and channels'}.",
+                f"{' and channels' if self._kind() == 'channels' else ''}.",
                 "the default recall, which uses feedback",
                 "Leave out mode, channels and hops, or feedback_where.",
             )
 
+    def _kind(self) -> EvidenceKind:
+        """Returns which evidence these arguments ask for, before ``mode`` is filled in."""
+        if self.channels is not None:
+            return "channels"
+        return "all" if self.mode is None else "mode"
+
+    @property
+    def associative(self) -> bool:
+        """Whether association is asked for, with the weights that ``fit`` calibrates."""
+        return self.mode == "association" and self.evidence != "channels"
+
     def asks_use(self, words: bool, fitted: bool) -> bool:
         """Whether past requests are used: by default for queries with words, or if nothing else was learnt."""
-        if self.hops.count > 1 or self.channels is not None:
+        if self.hops.count > 1 or self.evidence == "channels":
             return False
         if self.direction is not None and not words:  # a use has no direction
             return False
-        return (self.default and (words or not fitted)) or (self.mode == "association" and not fitted)
+        return (self.evidence == "all" and (words or not fitted)) or (self.mode == "association" and not fitted)
+
+    def asks_links(self, words: bool, linked: bool) -> bool:
+        """Whether links answer before ``fit``: by default for queries without words, else if there are links."""
+        return not words and self.associative and self.hops.count == 1 and (self.evidence == "all" or linked)
 
     def weights(self, words: bool, fitted: bool) -> Channels:
         """Returns the weights of the channels, for a question with or without ``words``.
@@ -221,12 +237,12 @@ class RecallSettings:
             NotFitted: the mode needs association, and the index has no predictor.
             InvalidInput: the setting does not work with several hops, or with words.
         """
-        if words and self.channels is None:
-            weights = FUSED if fitted else Channels(similarity=1)
+        if words and self.evidence != "channels":
+            weights = FUSED if fitted else MODES["similarity"]
         else:
             weights = self.channels or MODES[self.mode or "hybrid"]
         if weights.association and not fitted:
-            given = f"mode={self.mode!r}" if self.channels is None else f"channels={self.channels!r}"
+            given = f"channels={self.channels!r}" if self.evidence == "channels" else f"mode={self.mode!r}"
             given += f" and hops={self.hops.count}" if self.hops.count > 1 else ""
             raise NotFitted(
                 f"Got {given} on an index that was never fitted.",
@@ -270,6 +286,16 @@ class Query:
     queries: list[str] | Float32
     texts: list[str] | None
     batch: bool
+
+    @property
+    def worded(self) -> bool:
+        """Whether the words of the queries are searched."""
+        return self.texts is not None
+
+    @property
+    def stored(self) -> bool:
+        """Whether the queries are stored memories."""
+        return isinstance(self.queries, list)
 
 
 def check_direction(direction: object) -> Direction | None:

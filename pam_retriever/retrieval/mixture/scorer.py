@@ -12,7 +12,7 @@ import numpy as np
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.model.noise import SAME
-from pam_retriever.retrieval.candidates import Candidates
+from pam_retriever.retrieval.candidates import Candidates, Tiers
 from pam_retriever.retrieval.cues import Cues
 from pam_retriever.retrieval.linked import EXPERIENCE, Linked
 from pam_retriever.retrieval.mixture.feedback_evidence import FeedbackEvidence
@@ -23,7 +23,6 @@ from pam_retriever.retrieval.mixture.named import MENTIONED, Mentions
 from pam_retriever.retrieval.mixture.pools import Cues as MixtureCues
 from pam_retriever.retrieval.mixture.pools import Pools
 from pam_retriever.retrieval.sources import Contributions, check_without
-from pam_retriever.retrieval.tiers import Tiers
 from pam_retriever.retrieval.timeline import QuestionTimes
 from pam_retriever.store.view import View
 from pam_retriever.types import Bools, Float32, Int64
