@@ -31,12 +31,16 @@ from pam_retriever.store.view import View
 
 def evidence_of(corpus: Corpus, log: RequestLog) -> Evidence:
     """Returns all sources over the memories."""
+    return _evidence(corpus, log, Mentions(corpus))
+
+
+def _evidence(corpus: Corpus, log: RequestLog, mentions: Mentions) -> Evidence:
     sources = (
         Similarity(corpus),
         Words("words", corpus),
         Words("names", corpus.names),
         WordsAndNeighbours(corpus),
-        Mentions(corpus),
+        mentions,
         Times(corpus),
         Popularity(log),
         PastUse(log),
@@ -92,7 +96,8 @@ class FeedbackEvidence:
     Attributes:
         corpus: the memories.
         log: the requests.
-        evidence: the sources over both.
+        mentions: the source that knows by which names a memory was found.
+        evidence: all sources over memories and requests.
         mixture: the weights of the evidence.
         turn: a lock for queries, because sources cache values that they derive from the log.
     """
@@ -108,7 +113,8 @@ class FeedbackEvidence:
         past = database.feedback.requests(view.dim, where, self._cap.by)
         self.log = history_of(self.corpus, lexicon, past, self._cap.most).log()
         self._end = _time(past, -1)
-        self.evidence = evidence_of(self.corpus, self.log)
+        self.mentions = Mentions(self.corpus)
+        self.evidence = _evidence(self.corpus, self.log, self.mentions)
         self._stored = database.settings.get(MIXTURE)
         self._fitted = Mixture.from_dict(self._stored) if isinstance(self._stored, dict) else None
         self._balance: tuple[int, Balance] | None = None  # and the number of requests that it read

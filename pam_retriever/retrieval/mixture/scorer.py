@@ -19,7 +19,7 @@ from pam_retriever.retrieval.mixture.feedback_evidence import FeedbackEvidence
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS
 from pam_retriever.retrieval.mixture.logit import ranks, softmax
 from pam_retriever.retrieval.mixture.mixture import UNUSED, kinds, united
-from pam_retriever.retrieval.mixture.named import MENTIONED, Mentions
+from pam_retriever.retrieval.mixture.named import MENTIONED
 from pam_retriever.retrieval.mixture.pools import Cues as MixtureCues
 from pam_retriever.retrieval.mixture.pools import Pools
 from pam_retriever.retrieval.sources import Contributions, check_without
@@ -193,8 +193,7 @@ class MixtureScorer:
         """Returns the mentions (n, ways, 2) of the hits of each question; None without mentions."""
         if not self._names:
             return [None] * len(questions)
-        source = next(one for one in self._feedback_evidence.evidence.sources if isinstance(one, Mentions))
-        found = source.found(questions)
+        found = self._feedback_evidence.mentions.found(questions)
         return [None if one is None else one.ways(hits) for one, hits in zip(found, rows, strict=True)]
 
     def _candidates(
