@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import report, versions
+from benchmarks import lines, report, versions
 from benchmarks.architecture import familiarity, switched_on
 from benchmarks.jepa import __main__ as jepa
 from benchmarks.performance import core
@@ -203,3 +203,19 @@ def test_the_versions_of_results_are_listed(ran, monkeypatch, tmp_path):
     ran("benchmarks.versions")
     page = (tmp_path / "raw.md").read_text()
     assert all(Path(path).name in page for path in first)
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a git repository")
+def test_lines_are_counted_by_feature(ran, capsys):
+    ran("benchmarks.lines", "--before", "HEAD")
+    table, _ = capsys.readouterr().out.split("\n\n")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]]
+    counted = {row[0]: [int(cell.replace(",", "")) for cell in row[1:]] for row in rows}
+    assert all(files > 0 for files, *_ in counted.values()), "a pattern fits no file"
+    parts = [counted["**new**"], counted["**better**"], counted["**the rest: the same features**"]]
+    assert [sum(column) for column in zip(*parts, strict=True)] == counted["now"]
+
+
+def test_code_is_counted_without_comments_and_docstrings():
+    text = '"""Module."""\n\n# a comment\ndef f(a):\n    """Two\n    lines."""\n    return (\n        a\n    )\n'
+    assert lines.code_lines(text) == 4
