@@ -8,8 +8,6 @@ from datetime import datetime
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from benchmarks.real.use_words import Splitter
 from pam_retriever import PredictiveAssociativeIndex
@@ -37,7 +35,7 @@ from pam_retriever.retrieval.mixture.profile import Profile
 from pam_retriever.retrieval.mixture.report import mean_interval
 from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
 from pam_retriever.retrieval.mixture.shares import log_share
-from pam_retriever.retrieval.mixture.sources import Similarity, Words, largest
+from pam_retriever.retrieval.mixture.sources import Similarity, Words
 from pam_retriever.retrieval.mixture.used_together import UsedTogether
 from pam_retriever.retrieval.mixture.words import BM25, WordIndex
 
@@ -179,14 +177,6 @@ def test_recall_without_feedback_is_a_source():
     hits = index.recall(cue[0], 12, "hybrid", text="word1 word4")
     expected = {hit.id: hit.score for hit in hits}
     np.testing.assert_allclose(shares, [expected[f"m{n}"] for n in range(12)], atol=1e-6)
-
-
-@given(st.lists(st.integers(0, 6), min_size=1, max_size=30), st.data())
-def test_the_largest_are_those_of_a_stable_sort(numbers, data):
-    """Of equal values ``largest`` takes the first, as a stable sort does."""
-    values = np.array(numbers, np.float32)
-    n = data.draw(st.integers(1, len(values)))
-    assert largest(values, n).tolist() == sorted(np.argsort(-values, kind="stable")[:n].tolist())
 
 
 def test_identifiers_are_split_and_stop_words_left_out():

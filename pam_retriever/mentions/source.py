@@ -16,7 +16,7 @@ from typing import Literal, Protocol, get_args
 
 import numpy as np
 
-from pam_retriever.arrays import among, concatenated, starts_of
+from pam_retriever.arrays import among, concatenated, distinct, starts_of
 from pam_retriever.mentions.finder import find
 from pam_retriever.mentions.folding import words
 from pam_retriever.mentions.links import are_phrases, phrase_number
@@ -155,7 +155,7 @@ class MentionSource:
         found = find([question.text], self._store)[0] if question.text else []
         if not found:
             return _NO_EDGES
-        numbers = np.unique(np.array([one.name for one in found], np.int64))
+        numbers = distinct(np.array([one.name for one in found], np.int64))
         bearers, counts = names.look_up(numbers)
         bearers = _found(question, bearers)
         weights = np.repeat(self._idf(counts), bearers.counts) * _shares(question, bearers)

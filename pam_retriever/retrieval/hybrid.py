@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from pam_retriever.ann.selection import Rows, holds
+from pam_retriever.arrays import among, union
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.mentions.source import Mentioned
 from pam_retriever.model.keys import Channels, query_vectors
@@ -125,20 +126,20 @@ class HybridScorer:
         lexicon, links, query = self._lexicon, self._view.links, cues.given[at]
         terms = lexicon.terms(cues.texts[at])
         by_words = lexicon.scores(terms)
-        candidates = np.union1d(near[near >= 0], best_of(by_words, n, allowed))
+        candidates = union(near[near >= 0], best_of(by_words, n, allowed))
         time_evidence = None if self._times is None else self._times.evidence(cues.texts[at], cues.visible)
         if time_evidence is not None:
-            candidates = np.union1d(candidates, self._then(time_evidence, by_words, query, n, allowed))
+            candidates = union(candidates, self._then(time_evidence, by_words, query, n, allowed))
         mentioned = None
         if self._mentioning is not None and "mentions" not in self._without:
             mentioned = self._mentioning.from_question(query, cues.texts[at], candidates, allowed)
-            candidates = np.union1d(candidates, mentioned.rows)
+            candidates = union(candidates, mentioned.rows)
         _, met, distance = _around(links, candidates, 2 * WINDOW, cues.visible)
-        pool = np.union1d(candidates, met[distance <= WINDOW])
+        pool = union(candidates, met[distance <= WINDOW])
         if links.direction is None:
-            rows = np.union1d(candidates, met)  # neighbours also affect the scores of the pool
+            rows = union(candidates, met)  # neighbours also affect the scores of the pool
         else:  # the neighbours are on the other side: a memory that came after is found by its predecessors
-            rows = np.union1d(pool, _around(links.reversed(), pool, WINDOW, cues.visible)[1])
+            rows = union(pool, _around(links.reversed(), pool, WINDOW, cues.visible)[1])
         question = Question(query, terms, association, cues.visible, mentioned, self._without, towards)
         scored = score_rows(question, rows, self._index.keys, links, lexicon, self._channels)
         scores, similarity, lexical, parts = scored.scores, scored.similarity, scored.lexical, scored.association
@@ -146,7 +147,7 @@ class HybridScorer:
         if time_evidence is not None:
             sources = {**sources, "times": np.float32(TIME) * time_evidence.at(rows)}
             scores = scores + sources["times"]
-        chosen = np.isin(rows, pool) & (rows != cues.own[at])
+        chosen = among(pool, rows) & (rows != cues.own[at])
         if allowed is not None:
             chosen &= holds(allowed, rows)
         position = np.flatnonzero(chosen)
@@ -175,7 +176,7 @@ class HybridScorer:
             near = then[np.argpartition(-similarity, n - 1)[:n]]
         else:
             near = self._view.similar.search(query[None], n, then)[1][0]
-        return np.union1d(near[near >= 0], best_of(by_words, n, then))
+        return union(near[near >= 0], best_of(by_words, n, then))
 
 
 @dataclass(frozen=True)
@@ -262,7 +263,7 @@ def score_rows(
 def plain_scores(question: Question, rows: Int64, keys_of: Keys, links: CooccurrenceGraph, lexicon: Lexicon) -> Float32:
     """Returns the scores (n,) of sorted ``rows`` in a recall without association and without feedback."""
     _, met, _ = _around(links.reversed(), rows, WINDOW, question.visible)
-    every = np.union1d(rows, met) if len(met) else rows
+    every = union(rows, met) if len(met) else rows
     scores = score_rows(question, every, keys_of, links, lexicon, Channels(similarity=1)).scores
     return scores[np.searchsorted(every, rows)]
 

@@ -7,11 +7,13 @@ a share of its neighbours' (measured in docs/results/real-data.md).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from pam_retriever.ann.selection import Rows
-from pam_retriever.retrieval.postings import NOWHERE, Postings, Words
+from pam_retriever.arrays import largest
+from pam_retriever.retrieval.postings import NOWHERE, Postings, TermScores, Words
 from pam_retriever.store.database import Database
 from pam_retriever.store.sqlite.words import shared_tokenizer
 from pam_retriever.types import Float32, Int64
@@ -19,6 +21,7 @@ from pam_retriever.types import Float32, Int64
 K1, B = 1.2, 0.75  # BM25 (Robertson and Zaragoza 2009) with Lucene's idf, which is never negative
 CONTEXT_SHARE = 0.5  # weight of a term in a neighbour
 MOST_CONTEXT = 4  # the terms of all neighbours together weigh at most as much as the terms of this many
+MANY = 2_000  # texts with a term of the question; the best of more are found in another way, which pays then
 LONG = 5  # in a question of more words, each word counts less: they are redundant
 
 
@@ -72,10 +75,15 @@ class Lexicon:
         words = self._now()
         scores = np.zeros(len(words.lengths), np.float32)
         for term in terms:
-            posting = self._posting(words, term, "text")
-            own = posting.counts.astype(np.float32)
-            scores[posting.rows] += words.idf(posting) * _saturate(own, words.lengths[posting.rows] / words.mean)
+            words.scores.of(term, partial(self._scores_of, words)).add_to(scores)
         return scores
+
+    def _scores_of(self, words: Words, term: str) -> TermScores:
+        """Returns the BM25 of the memories that hold a term, for this term."""
+        posting = self._posting(words, term, "text")
+        own = posting.counts.astype(np.float32)
+        values = words.idf(posting) * _saturate(own, words.lengths[posting.rows] / words.mean)
+        return TermScores.of(posting.rows, values.astype(np.float32, copy=False), len(words.lengths))
 
     def posting(self, term: str) -> Postings:
         """Returns the rows whose text holds a term."""
@@ -191,11 +199,13 @@ class Lexicon:
 def best_of(scores: Float32, n: int, allowed: Rows | None) -> Int64:
     """Returns the ``n`` allowed rows with the highest of the ``scores`` of all rows, without those that score 0."""
     if allowed is None:
-        found = np.flatnonzero(scores)  # few of all memories
+        found = np.flatnonzero(scores > 0)
+        if len(found) > max(n, MANY):
+            return largest(scores, n)
     else:
         rows = np.asarray(allowed)
         rows = rows[rows < len(scores)]
-        found = rows[scores[rows] != 0]
+        found = rows[scores[rows] > 0]
     return found if len(found) <= n else found[np.argpartition(-scores[found], n - 1)[:n]]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pam_retriever.ann.selection import Rows, holds
-from pam_retriever.arrays import among
+from pam_retriever.arrays import among, distinct
 from pam_retriever.mentions.finder import find
 from pam_retriever.mentions.source import LEXICAL, PRIOR, WAYS, Mentioned, MentionSource
 from pam_retriever.retrieval.candidates import Candidates
@@ -64,7 +64,7 @@ class MentionQuery:
         """Reads the rows that were not read yet; returns the positions of all."""
         unread = ~among(self._read, rows)
         if unread.any():
-            new = np.unique(rows[unread])
+            new = distinct(rows[unread])
             counts = self._terms.counts(new)
             every = np.concatenate([self._read, new])
             order = every.argsort()

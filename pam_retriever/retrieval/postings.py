@@ -6,6 +6,7 @@ are known, in place of reading them again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,6 +17,7 @@ from pam_retriever.types import Bools, Float32, Int64
 
 MOST_OCCURRENCES = 100_000  # a more frequent term carries too little information to be worth reading
 KEPT = 4_000_000  # rows in postings that a write keeps, 64 MB, of the terms that were read last
+DENSE = 0.25  # from this share of the texts on, the scores of all texts take less room and far less time to add
 A_TERM = 64  # the further cost of a term, in rows
 
 
@@ -63,8 +65,60 @@ NOWHERE = Postings(np.empty(0, np.int64), np.empty(0, np.int64))  # the postings
 
 
 @dataclass(frozen=True)
+class TermScores:
+    """The scores of texts for a term.
+
+    Attributes:
+        rows: (n,) the texts that hold the term; None for all texts.
+        values: (n,) their scores.
+    """
+
+    rows: Int64 | None
+    values: Float32
+
+    @classmethod
+    def of(cls, rows: Int64, values: Float32, size: int) -> TermScores:
+        """Returns the scores of distinct texts (n,), of ``size`` texts."""
+        if len(rows) < DENSE * size:
+            return cls(rows, values)
+        every = np.zeros(size, np.float32)
+        every[rows] = values
+        return cls(None, every)
+
+    def add_to(self, scores: Float32) -> None:
+        """Adds them to the ``scores`` (size,) of all texts."""
+        if self.rows is None:
+            scores += self.values
+        else:
+            scores[self.rows] += self.values
+
+
+class TermScoreCache:
+    """The scores of the terms that were asked for. Threads may share it.
+
+    Args:
+        most: the number of scores from which on it is emptied.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._count = most, 0
+        self._known: dict[str, TermScores] = {}
+
+    def of(self, term: str, make: Callable[[str], TermScores]) -> TermScores:
+        """Returns the scores for a term, which ``make`` returns if they are not known."""
+        found = self._known.get(term)
+        if found is None:
+            found = make(term)
+            if self._count > self._most:
+                self._known, self._count = {}, 0
+            self._known[term] = found
+            self._count += len(found.values)
+        return found
+
+
+@dataclass(frozen=True)
 class Words:
-    """Word statistics of one version. Threads share them, so only ``postings`` grows, by whole entries.
+    """Word statistics of one version. Threads share them, so only ``postings`` and ``scores`` grow, by whole entries.
 
     Attributes:
         version: the ``words_version``.
@@ -72,6 +126,7 @@ class Words:
         has_text: by row, whether the memory has a text.
         characters: the length of all texts.
         postings: by term and column, those that were read.
+        scores: the BM25 of the texts by term.
     """
 
     version: int
@@ -79,6 +134,7 @@ class Words:
     has_text: Bools
     characters: int
     postings: dict[tuple[str, str], Postings] = field(default_factory=dict)
+    scores: TermScoreCache = field(default_factory=lambda: TermScoreCache(KEPT), init=False)
     count: int = field(init=False)
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from pam_retriever.ann import AnnIndex
 from pam_retriever.ann.selection import Rows, holds
+from pam_retriever.arrays import distinct
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.retrieval.hybrid import WINDOW, Question, plain_scores
 from pam_retriever.retrieval.lexical import Lexicon
@@ -133,7 +134,7 @@ class Corpus:
     def neighbours(self, at: Int64, direction: Direction | None = None, allowed: Rows | None = None) -> Int64:
         """Returns the positions of the ``allowed`` neighbours in trajectories, for memories at positions (m,)."""
         _, met, _ = self._links.towards(direction).around(self.rows[at], WINDOW)
-        return self.positions(np.unique(met if allowed is None else met[holds(allowed, met)]))
+        return self.positions(distinct(met if allowed is None else met[holds(allowed, met)]))
 
     def mentioning(self) -> Mentioning | None:
         """Returns the source of mentions in these memories; None if no memory has a name."""

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pam_retriever.arrays import GrowingArray
+from pam_retriever.arrays import GrowingArray, best
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.shares import grown
-from pam_retriever.retrieval.mixture.sources import best, by_length
+from pam_retriever.retrieval.mixture.sources import by_length
 from pam_retriever.retrieval.mixture.words import BM25, Field
 from pam_retriever.types import Float32, Int64
 

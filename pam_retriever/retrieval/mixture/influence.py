@@ -42,6 +42,5 @@ def nearness(log: RequestLog, cues: Cues) -> Float32:
     if not len(log):
         return np.zeros(len(cues), np.float32)
     alike = np.exp(np.float32(WIDTH) * np.minimum(log.likeness(cues)[0] - 1, 0))
-    with np.errstate(divide="ignore"):  # the logarithm of 0 is right: a request that is made again
-        near: Float32 = -np.expm1(np.log1p(-alike).sum(axis=1))
+    near: Float32 = 1 - np.prod(1 - alike, axis=1, dtype=np.float64).astype(np.float32)
     return near

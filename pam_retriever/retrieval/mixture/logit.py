@@ -36,7 +36,7 @@ class Choices:
     @cached_property
     def lengths(self) -> Int64:
         """The number (Q,) of pairs of each question."""
-        return np.diff(self.starts, append=len(self.features))
+        return lengths_of(self.starts, len(self.features))
 
     @cached_property
     def question(self) -> Int64:
@@ -66,31 +66,47 @@ class Choices:
 def softmax(scores: Float32, starts: Int64) -> Float32:
     """Returns the probability (P,) of each pair among the pairs of its question."""
     away, lengths = _below_best(scores, starts)
-    odds = np.exp(away)
-    share: Float32 = odds / np.repeat(np.add.reduceat(odds, starts), lengths)
+    odds: Float32 = np.exp(away)
+    share: Float32 = odds / repeated(np.add.reduceat(odds, starts), lengths)
     return share
 
 
 def log_softmax(scores: Float32, starts: Int64) -> Float32:
     """Returns the logarithm of ``softmax``, also where that is 0 in float32."""
     away, lengths = _below_best(scores, starts)
-    log_share: Float32 = away - np.repeat(np.log(np.add.reduceat(np.exp(away), starts)), lengths)
+    log_share: Float32 = away - repeated(np.log(np.add.reduceat(np.exp(away), starts)), lengths)
     return log_share
 
 
 def _below_best(scores: Float32, starts: Int64) -> tuple[Float32, Int64]:
     """Returns each score (P,) minus the best of its question, and the number (Q,) of pairs of each question."""
-    lengths = np.append(starts[1:], len(scores)) - starts
-    away: Float32 = scores - np.repeat(np.maximum.reduceat(scores, starts), lengths)
+    lengths = lengths_of(starts, len(scores))
+    away: Float32 = scores - repeated(np.maximum.reduceat(scores, starts), lengths)
     return away, lengths
+
+
+def lengths_of(starts: Int64, pairs: int) -> Int64:
+    """Returns the number (Q,) of pairs of each question, of ``pairs`` pairs."""
+    return np.array([pairs]) if len(starts) == 1 else np.diff(starts, append=pairs)
+
+
+def repeated(values: Float32, lengths: Int64) -> Float32:
+    """Returns the value of each question for each of its pairs (P,); one value (1,) if there is one question."""
+    return values if len(values) == 1 else np.repeat(values, lengths)
 
 
 def ranks(scores: Float32, question: Int64, starts: Int64) -> Int64:
     """Returns the rank (P,) of each pair among the pairs of its question, from 1."""
-    order = np.lexsort((-scores, question))
+    order, rank = ranked(scores, question, starts)
     found = np.empty(len(order), np.int64)
-    found[order] = np.arange(1, len(order) + 1) - starts[question[order]]
+    found[order] = rank
     return found
+
+
+def ranked(scores: Float32, question: Int64, starts: Int64) -> tuple[Int64, Int64]:
+    """Returns the pairs (P,), best first within their question, and the rank (P,) of each of these, from 1."""
+    order = np.lexsort((-scores, question)) if len(starts) > 1 else np.argsort(-scores, kind="stable")
+    return order, np.arange(1, len(order) + 1) - starts[question]
 
 
 def log_loss(weights: Float64, choices: Choices) -> Float64:

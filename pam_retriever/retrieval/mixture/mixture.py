@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pam_retriever.arrays import union
 from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.retrieval.hybrid import LABEL, LEXICAL, MENTIONS, TIME
 from pam_retriever.retrieval.mixture.calibration import Calibration
@@ -48,6 +49,8 @@ class Evidence:
     Attributes:
         features: the names of the columns that ``score`` returns.
         owners: for each feature the name of its source.
+        distinct_owners: the names of the S sources.
+        of_owner: (F, S) 1 for a feature and its source, else 0.
     """
 
     def __init__(self, sources: Sequence[Source], log: RequestLog) -> None:
@@ -60,6 +63,9 @@ class Evidence:
         self.features = (*plain, *(f"{NEVER_USED}:{plain[at]}" for at in self._appearance), NEVER_USED)
         of_plain = [source.name for source in self.sources for _ in source.features]
         self.owners = (*of_plain, *(of_plain[at] for at in self._appearance), UNUSED)
+        self.distinct_owners = tuple(dict.fromkeys(self.owners))
+        same = [[owner == name for name in self.distinct_owners] for owner in self.owners]
+        self.of_owner: Float32 = np.array(same, np.float32)
 
     @property
     def used(self) -> Bools:
@@ -102,7 +108,7 @@ class Evidence:
 
 def united(proposals: Sequence[Sequence[Int64]]) -> list[Int64]:
     """Returns the candidates of each cue, sorted, from the ``proposals`` of each source for each cue."""
-    return [np.unique(np.concatenate(of_one)) for of_one in zip(*proposals, strict=True)]
+    return [union(*of_one) for of_one in zip(*proposals, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pam_retriever.arrays import union
 from pam_retriever.mentions.source import PRIOR, WAYS, Mentioned
 from pam_retriever.retrieval.mentioned import BEST
 from pam_retriever.retrieval.mixture.corpus import Corpus
@@ -67,7 +68,7 @@ class Mentions:
             if row >= 0:
                 found.append(mentioning.from_memory(cues.vectors[at], int(corpus.rows[row]), cues.allowed))
             elif text:
-                best = np.union1d(corpus.rows[near[at]], corpus.lexicon.best(list(cues.words[at]), BEST, cues.allowed))
+                best = union(corpus.rows[near[at]], corpus.lexicon.best(list(cues.words[at]), BEST, cues.allowed))
                 found.append(mentioning.from_question(cues.vectors[at], text, best, cues.allowed))
             else:
                 found.append(None)
@@ -103,7 +104,7 @@ class Times:
                 then = time_evidence.best(cues.allowed)
                 near = self._corpus.nearest(cues.vectors[at][None], n, then)[0]
                 by_words = self._corpus.positions(self._corpus.lexicon.best(list(cues.words[at]), n, then))
-                then = np.union1d(near, by_words)
+                then = union(near, by_words)
             found.append(then)
         return found
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from pam_retriever.arrays import distinct, top
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog, joint
 from pam_retriever.retrieval.mixture.shares import log_share
-from pam_retriever.retrieval.mixture.sources import top, weights_of
+from pam_retriever.retrieval.mixture.sources import weights_of
 from pam_retriever.types import Float32, Int64
 
 MOST_EXPECTED = 1.2  # bound on the predicted uses by one request; a regression may predict more
@@ -62,7 +63,7 @@ class PastUse:
             return [np.empty(0, np.int64)] * len(cues)
         near, likeness = self._near(cues)
         nearest, _ = top(likeness, n)
-        return [np.unique(self._log.uses.expand(row)[1]) for row in np.take_along_axis(near, nearest, axis=1)]
+        return [distinct(self._log.uses.expand(row)[1]) for row in np.take_along_axis(near, nearest, axis=1)]
 
     def _near(self, cues: Cues) -> tuple[Int64, Float32]:
         """Returns the neighbours (Q, n) of the regression and their similarity. The nearest give the candidates."""

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from pam_retriever.ann.selection import Rows
-from pam_retriever.arrays import starts_of
+from pam_retriever.arrays import distinct, starts_of
 from pam_retriever.types import Bools, Direction, Float32, Int64
 
 WordList = Sequence[str]
@@ -82,10 +82,10 @@ class Pools:
     @classmethod
     def of(cls, candidates: Sequence[Int64], size: int) -> Pools:
         """Returns chosen memories for each cue; sorts lists and removes duplicates. No list may be empty."""
-        distinct = [rows if (rows[1:] > rows[:-1]).all() else np.unique(rows) for rows in candidates]
-        lengths = np.array([len(rows) for rows in distinct])
+        ordered = [rows if (rows[1:] > rows[:-1]).all() else distinct(rows) for rows in candidates]
+        lengths = np.array([len(rows) for rows in ordered])
         starts = starts_of(lengths)[:-1]
-        return cls(np.repeat(np.arange(len(distinct)), lengths), np.concatenate(distinct), starts, size)
+        return cls(np.repeat(np.arange(len(ordered)), lengths), np.concatenate(ordered), starts, size)
 
     def __len__(self) -> int:
         return len(self.cue)
@@ -130,7 +130,9 @@ class Pools:
             position, value = position[there], value[..., there]
         if value.ndim == 1:
             return np.bincount(position, value, len(self)).astype(np.float32)
-        return np.stack([np.bincount(position, one, len(self)) for one in value], axis=1).astype(np.float32)
+        every = (np.arange(len(value))[:, None] * len(self) + position).reshape(-1)
+        sums = np.bincount(every, value.reshape(-1), value.shape[0] * len(self))
+        return sums.reshape(len(value), len(self)).T.astype(np.float32, order="C")
 
     def spread(self, values: Float32) -> Float32:
         """Returns the value (P,) of each pair's memory, from one value per memory (size,)."""

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pam_retriever.arrays import best, union
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.shares import grown, log_share
-from pam_retriever.retrieval.mixture.sources import best
 from pam_retriever.types import Float32, Int64
 
 
@@ -37,7 +37,7 @@ class Popularity:
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
         columns, last = self._columns(), self._best
         if last is None or last[0] is not columns or last[1] != n:
-            found = np.unique(np.concatenate([best(column, n) for column in columns.T]))
+            found = union(*(best(column, n) for column in columns.T))
             last = self._best = columns, n, found
         return [last[2]] * len(cues)
 

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pam_retriever.arrays import GrowingArray
+from pam_retriever.arrays import GrowingArray, best
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.shares import grown
-from pam_retriever.retrieval.mixture.sources import best
 from pam_retriever.types import Float32, Int64
 
 

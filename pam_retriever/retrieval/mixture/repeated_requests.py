@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pam_retriever.arrays import distinct
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.shares import log_share
@@ -29,6 +30,7 @@ class RepeatedRequests:
 
     def __init__(self, log: RequestLog) -> None:
         self._log = log
+        self._last: tuple[Cues, int, tuple[Int64, Int64, Float32]] | None = None
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         cue, position, weight = self._same(cues)
@@ -43,10 +45,16 @@ class RepeatedRequests:
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
         cue, position, _ = self._same(cues)
-        return [np.unique(self._log.uses.expand(position[cue == at])[1])[:n] for at in range(len(cues))]
+        return [distinct(self._log.uses.expand(position[cue == at])[1])[:n] for at in range(len(cues))]
 
     def _same(self, cues: Cues) -> tuple[Int64, Int64, Float32]:
-        """Returns pairs of a question and a past request that hardly differ, with weights."""
+        """Returns pairs of a question and a past request that hardly differ, with weights; computed once for both."""
+        last = self._last
+        if last is None or last[0] is not cues or last[1] != len(self._log):
+            last = self._last = cues, len(self._log), self._compare(cues)
+        return last[2]
+
+    def _compare(self, cues: Cues) -> tuple[Int64, Int64, Float32]:
         if not len(self._log):
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
         cosines = self._log.likeness(cues)[0]

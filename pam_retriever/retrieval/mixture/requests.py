@@ -9,11 +9,10 @@ import numpy as np
 
 from pam_retriever.ann.scan import FEW as FEW_QUERIES
 from pam_retriever.ann.scan import few_products
-from pam_retriever.arrays import GrowingArray, concatenated, firsts, starts_of
+from pam_retriever.arrays import GrowingArray, concatenated, firsts, largest, starts_of
 from pam_retriever.experience.feedback import MOST_OF_ONE
 from pam_retriever.retrieval.mixture.narrow import NarrowVectors
 from pam_retriever.retrieval.mixture.pools import Cues, WordList
-from pam_retriever.retrieval.mixture.sources import largest
 from pam_retriever.types import Bools, Float32, Int64
 
 DENSE_PART = 0.7  # weight of dense similarity in the similarity of two requests; the rest is TF-IDF
@@ -306,8 +305,9 @@ class RequestLog:
         start = self._word_starts.values[requests]
         count = self._word_starts.values[requests + 1] - start
         at, numbers = np.repeat(np.arange(len(requests)), count), self._words.values[concatenated(start, count)]
-        order = np.argsort(numbers)
-        at, numbers = at[order], numbers[order]
+        bits = len(requests).bit_length()
+        pairs = np.sort(numbers << bits | at)  # by word: an argsort takes four times as long
+        at, numbers = pairs & ((1 << bits) - 1), pairs >> bits
         first = np.append(firsts(numbers), True)
         shared = ~(first[:-1] & first[1:])  # a word of only one request affects only the diagonal
         at, numbers, column = at[shared], numbers[shared], np.cumsum(first[:-1][shared]) - 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pam_retriever.retrieval.mixture.logit import log_softmax, softmax
+from pam_retriever.retrieval.mixture.logit import lengths_of, log_softmax, repeated, softmax
 from pam_retriever.types import Bools, Float32, Int64
 
 # chosen on the tuning splits of benchmarks/real/use.py, with and without a fifth of the memories never used
@@ -28,10 +28,10 @@ def reserve_mass(scores: Float32, never: Bools, plain: Float32, starts: Int64, p
         starts: (Q,) the first pair of each question.
         part: (Q,) the part of the reserve that each question has, from 0 to 1.
     """
-    lengths = np.diff(np.append(starts, len(scores)))
-    most = np.repeat(np.broadcast_to(np.float32(MOST) * np.float32(part), lengths.shape), lengths)
+    lengths = lengths_of(starts, len(scores))
+    most = repeated(np.broadcast_to(np.float32(MOST) * np.float32(part), lengths.shape), lengths)
     share = most * softmax(np.float32(STEEP) * plain, starts) * never
-    rest = 1 - np.repeat(np.add.reduceat(share, starts), lengths)
+    rest = 1 - repeated(np.add.reduceat(share, starts), lengths)
     with np.errstate(divide="ignore"):  # the logarithm of a share of 0 adds nothing
         odds = np.log(share / rest) - log_softmax(scores, starts)
     added: Float32 = np.logaddexp(np.float32(0), odds)

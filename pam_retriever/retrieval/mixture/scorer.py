@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pam_retriever.ann.selection import Rows, holds
+from pam_retriever.arrays import union
 from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.model.noise import SAME
 from pam_retriever.retrieval.candidates import Candidates, Tiers
@@ -17,7 +18,7 @@ from pam_retriever.retrieval.cues import Cues
 from pam_retriever.retrieval.linked import EXPERIENCE, Linked
 from pam_retriever.retrieval.mixture.feedback_evidence import FeedbackEvidence
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS
-from pam_retriever.retrieval.mixture.logit import ranks, softmax
+from pam_retriever.retrieval.mixture.logit import ranked, softmax
 from pam_retriever.retrieval.mixture.mixture import UNUSED, kinds, united
 from pam_retriever.retrieval.mixture.named import MENTIONED
 from pam_retriever.retrieval.mixture.pools import Cues as MixtureCues
@@ -139,15 +140,15 @@ class MixtureScorer:
         scores = mixture.score(features, pools, kind, influence)
         lead = self._lead(scores, pools, linked)
         scores = scores + lead
-        share, rank = softmax(scores, pools.starts), ranks(scores, pools.cue, pools.starts)
-        order = np.lexsort((rank, pools.cue))
+        order, rank = ranked(scores, pools.cue, pools.starts)
         if k is not None:
-            order = order[rank[order] <= min(k, n)]
-        cue = pools.cue[order]
+            first = rank <= min(k, n)
+            order, rank = order[first], rank[first]
+        share, cue = softmax(scores, pools.starts)[order], pools.cue[order]
         weighed = features[order] * mixture.weights_of(kind, influence)[cue]
         contributions = self._contributions(weighed, scores[order] - weighed.sum(axis=1), lead[order])
-        confidence = mixture.confidence(share, rank, kind[pools.cue])[order]
-        return self._answers(questions, cue, corpus.rows[pools.row[order]], share[order], confidence, contributions)
+        confidence = mixture.confidence(share, rank, kind[cue])
+        return self._answers(questions, cue, corpus.rows[pools.row[order]], share, confidence, contributions)
 
     def _answers(
         self,
@@ -182,12 +183,11 @@ class MixtureScorer:
 
     def _contributions(self, weighed: Float32, added: Float32, lead: Float32) -> Contributions:
         """Returns the part of each source, from features (n, F), the sum that is added (n,), and its part for links."""
-        columns: dict[str, Float32] = {}
-        for name, column in zip(self._owners, weighed.T, strict=True):
-            columns[name] = columns[name] + column if name in columns else column
-        columns[UNUSED] = columns[UNUSED] + (added - lead)
-        columns[EXPERIENCE] = lead
-        return replace(Contributions.of(columns), log_odds=True)
+        evidence = self._feedback_evidence.evidence
+        values: Float32 = weighed @ evidence.of_owner
+        values[:, evidence.distinct_owners.index(UNUSED)] += added - lead
+        names = (*evidence.distinct_owners, EXPERIENCE)
+        return Contributions(names, np.concatenate([values, lead[:, None]], axis=1), log_odds=True)
 
     def _mentions(self, questions: MixtureCues, rows: Sequence[Int64]) -> list[Int64 | None]:
         """Returns the mentions (n, ways, 2) of the hits of each question; None without mentions."""
@@ -222,11 +222,11 @@ class MixtureScorer:
             # words rank all memories: the best allowed one may be far down
             by_words = [corpus.positions(corpus.lexicon.best(list(words), n, allowed)) for words in questions.words]
             pairs = zip(proposed, by_words, strict=True)
-            found = [np.union1d(np.intersect1d(some, inside), more) for some, more in pairs]
+            found = [union(np.intersect1d(some, inside), more) for some, more in pairs]
         if linked is not None and len(linked.cue):
             rows = [linked.only(at).rows for at in range(len(own))]
             rows = rows if allowed is None else [some[holds(allowed, some)] for some in rows]
-            found = [np.union1d(some, corpus.positions(more)) for some, more in zip(found, rows, strict=True)]
+            found = [union(some, corpus.positions(more)) for some, more in zip(found, rows, strict=True)]
         return [some[some != itself] for some, itself in zip(found, corpus.positions(own).tolist(), strict=True)]
 
 

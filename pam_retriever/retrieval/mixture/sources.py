@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from pam_retriever.ann.selection import Rows
+from pam_retriever.arrays import best, union
 from pam_retriever.retrieval.hybrid import WINDOW
 from pam_retriever.retrieval.lexical import LONG
 from pam_retriever.retrieval.mixture.corpus import Corpus
@@ -128,7 +129,7 @@ class WordsAndNeighbours:
         near, few = corpus.nearest(cues.vectors, n, cues.allowed) if questions else [], n // (2 * WINDOW + 1)
         for at in questions:
             by_words = corpus.positions(corpus.lexicon.best(list(cues.words[at]), few, cues.allowed))
-            found[at] = corpus.neighbours(np.union1d(near[at][:few], by_words), cues.direction, cues.allowed)
+            found[at] = corpus.neighbours(union(near[at][:few], by_words), cues.direction, cues.allowed)
         return found
 
     def _scores(self, cues: Cues, at: int, rows: Int64) -> Float32:
@@ -140,6 +141,9 @@ def _cosines(cues: Cues, pools: Pools, vectors: MemoryVectors) -> Float32:
     if pools.is_full:
         cosines: Float32 = (cues.vectors @ vectors[np.arange(pools.size)].T).reshape(-1)
         return cosines
+    if len(cues) == 1:
+        alone: Float32 = vectors[pools.row] @ cues.vectors[0]
+        return alone
     rows, position = np.unique(pools.row, return_inverse=True)
     return (cues.vectors @ vectors[rows].T)[pools.cue, position]
 
@@ -152,48 +156,6 @@ def by_length(cues: Cues, pools: Pools) -> Float32:
     lengths = np.array([max(len(set(words)), LONG) for words in cues.words], np.float32)
     factor: Float32 = (np.float32(LONG / BM25_UNIT) / lengths)[pools.cue]
     return factor
-
-
-def best(values: Float32, n: int) -> Int64:
-    """Returns the ``n`` positions with the largest values above 0, rising; fewer if there are fewer."""
-    found = np.flatnonzero(values > 0)  # few, for scores by words
-    return found if len(found) <= n else found[largest(values[found], n)]
-
-
-def largest(values: Float32, n: int) -> Int64:
-    """Returns the positions (n,) of the ``n`` largest values, rising; of equal values the first."""
-    if n == len(values):
-        return np.arange(n)
-    found = np.flatnonzero(values >= _reached(values, n))
-    if len(found) > n:
-        inside = values[found]
-        least = np.partition(inside, len(inside) - n)[len(inside) - n]  # three times as fast as argpartition
-        kept = inside >= least
-        more = np.count_nonzero(kept) - n
-        if more:
-            kept[np.flatnonzero(inside == least)[-more:]] = False
-        found = found[kept]
-    return found
-
-
-def _reached(values: Float32, n: int) -> np.float32:
-    """Returns a bound that at least ``n`` of the values reach, and few more if there are many values."""
-    blocks = 2 * n
-    size = len(values) // blocks
-    if size < 2:
-        least: np.float32 = np.partition(values, len(values) - n)[len(values) - n]
-        return least
-    # each of the ``n`` largest maxima of blocks is a value; a block holds every ``blocks``-th one
-    maxima = values[: size * blocks].reshape(size, blocks).max(axis=0)
-    bound: np.float32 = np.partition(maxima, n)[n]
-    return bound
-
-
-def top(values: Float32, n: int) -> tuple[Int64, Float32]:
-    """Returns the columns (Q, n) with the largest values, rising, and these values."""
-    n = min(n, values.shape[1])
-    found = np.array([largest(row, n) for row in values], np.int64).reshape(len(values), n)
-    return found, values[np.arange(len(values))[:, None], found]
 
 
 def weights_of(likeness: Float32, width: float) -> Float32:

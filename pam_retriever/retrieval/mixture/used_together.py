@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pam_retriever.arrays import added_up
+from pam_retriever.arrays import added_up, top, union
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.shares import log_share
-from pam_retriever.retrieval.mixture.sources import MemoryVectors, top, weights_of
+from pam_retriever.retrieval.mixture.sources import MemoryVectors, weights_of
 from pam_retriever.types import Float32, Int64
 
 
@@ -51,7 +51,7 @@ class UsedTogether:
             order = np.argsort(-value, kind="stable")
             for at in stored_cues.tolist():
                 mine = row[order[cue[order] == at]]
-                found[at] = np.unique(np.concatenate([found[at], mine[:n]]))
+                found[at] = union(found[at], mine[:n])
         return found
 
     def _triples(self, cues: Cues, stored_cues: Int64) -> list[tuple[Int64, Int64, Float32]]:

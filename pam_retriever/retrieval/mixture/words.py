@@ -8,10 +8,12 @@ from typing import Protocol
 
 import numpy as np
 
+from pam_retriever.arrays import union
 from pam_retriever.retrieval.lexical import K1, B
+from pam_retriever.retrieval.postings import TermScoreCache, TermScores
 from pam_retriever.types import Float32, Int64
 
-MOST_CACHED = 1_000_000  # postings in the cache of scores per word
+MOST_CACHED = 1_000_000  # scores in the cache
 
 
 class Field(Protocol):
@@ -43,16 +45,14 @@ class BM25:
     def __init__(self, fields: Sequence[tuple[Field, float]], b: float = B) -> None:
         self._fields, self._b = tuple(fields), b
         self._version: object = None
-        self._added: dict[str, tuple[Int64, Float32]] = {}
-        self._cached = 0
+        self._known = TermScoreCache(MOST_CACHED)
 
     def scores(self, words: Sequence[str]) -> Float32:
         """Returns scores (n,), at least 0. A repeated word of the question counts once."""
         self._follow()
         scores = np.zeros(len(self._norm), np.float32)
         for word in dict.fromkeys(words):
-            rows, added = self._of(word)
-            scores[rows] += added
+            self._known.of(word, self._of).add_to(scores)
         return scores
 
     def _follow(self) -> None:
@@ -64,25 +64,19 @@ class BM25:
         mean = max(float(lengths.mean()), 1.0) if len(lengths) else 1.0
         self._norm: Float32 = (1 - self._b + self._b * lengths / mean).astype(np.float32)
         self._times = np.zeros(len(lengths), np.float32)  # weighted count of a word in each memory
-        self._added, self._cached, self._version = {}, 0, version
+        self._known, self._version = TermScoreCache(MOST_CACHED), version
 
-    def _of(self, word: str) -> tuple[Int64, Float32]:
-        """Returns the memories that hold a word in any field, and their scores for it."""
-        found = self._added.get(word)
-        if found is None:
-            held = [field.counts(word) for field, _ in self._fields]
-            rows = held[0][0] if len(held) == 1 else np.unique(np.concatenate([part for part, _ in held]))
-            for (part, counts), (_, weight) in zip(held, self._fields, strict=True):
-                self._times[part] += counts * np.float32(weight)
-            count = self._times[rows]
-            self._times[rows] = 0
-            idf = np.float32(np.log1p((len(self._norm) - len(rows) + 0.5) / (len(rows) + 0.5)))
-            found = rows, (idf * count * (K1 + 1) / (count + K1 * self._norm[rows])).astype(np.float32)
-            if self._cached > MOST_CACHED:
-                self._added, self._cached = {}, 0
-            self._added[word] = found
-            self._cached += len(rows)
-        return found
+    def _of(self, word: str) -> TermScores:
+        """Returns the scores for a word of the memories that hold it in any field."""
+        held = [field.counts(word) for field, _ in self._fields]
+        rows = held[0][0] if len(held) == 1 else union(*(part for part, _ in held))
+        for (part, counts), (_, weight) in zip(held, self._fields, strict=True):
+            self._times[part] += counts * np.float32(weight)
+        count = self._times[rows]
+        self._times[rows] = 0
+        idf = np.float32(np.log1p((len(self._norm) - len(rows) + 0.5) / (len(rows) + 0.5)))
+        values = (idf * count * (K1 + 1) / (count + K1 * self._norm[rows])).astype(np.float32)
+        return TermScores.of(rows, values, len(self._norm))
 
 
 class WordIndex:
