@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,8 +15,7 @@ import numpy as np
 import pytest
 
 from benchmarks import lines, report, versions
-from benchmarks.architecture import familiarity, switched_on
-from benchmarks.jepa import __main__ as jepa
+from benchmarks.architecture import familiarity
 from benchmarks.performance import core
 from benchmarks.performance.peer_data import KINDS
 from benchmarks.worlds import cluttered, paper
@@ -169,23 +167,11 @@ def test_calls_on_a_small_disk(ran):
     assert ended.value.code == 0
 
 
-def test_an_experiment_of_the_architecture(ran, monkeypatch):
-    small = paper.build(42, 10)
-    monkeypatch.setattr(switched_on.paper, "build", lambda *_: small)
-    assert ran("benchmarks.architecture.__main__", "switched_on").keys() == {"architecture/switched_on"}
-
-
-def test_an_experiment_of_the_paper(ran, tmp_path):
+@pytest.mark.parametrize("name", ["resampling", "compared", "coverage"])  # ``test_paper_experiments`` runs the others
+def test_an_experiment_of_the_paper(ran, tmp_path, name):
     folders = (f"--results={tmp_path}", f"--cache={tmp_path / 'cache'}")
     small = ("--trajectories=4", "--passes=1", "--seeds", "1", "--protocol", "strict", "--device=cpu")
-    assert ran("benchmarks.paper.__main__", "decay", *small, *folders)
-
-
-def test_an_experiment_of_jepa(ran, monkeypatch, tmp_path):
-    monkeypatch.setattr(jepa, "Setup", partial(jepa.Setup, episodes=12))
-    folders = (f"--models={tmp_path / 'models'}", f"--results={tmp_path}")
-    found = ran("benchmarks.jepa.__main__", "surprise", "--passes=1", "--device=cpu", *folders)
-    assert found.keys() == {"jepa/surprise"}
+    assert ran("benchmarks.paper.__main__", name, *small, *folders)
 
 
 @pytest.mark.parametrize("program", ["jepa.figures", "real.figures"])

@@ -17,7 +17,7 @@ from benchmarks.worlds.cluttered import DIM, WINDOW, World, build
 from pam_retriever import Channels, FitConfig, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.model.keys import MODES
 
-EVENTS = 15  # per group
+EVENTS, ROUTINE = 15, 240  # events per group; episodes of the known routine
 EXPOSURES, SALIENCES = (1, 2, 4, 8), (2.0, 4.0, 8.0, 16.0)
 SHORT = FitConfig(hidden=256, passes=15)
 
@@ -53,7 +53,7 @@ def run(seed: int) -> dict[str, Any]:
 def by_surprise(world: World, random: np.random.Generator, seed: int) -> dict[str, dict[str, float]]:
     """Compares short fits on a known routine and new events, with and without prediction errors as salience."""
     order = random.permutation(len(world.episodes))
-    members = {"routine": order[:240], "new events": order[240:]}
+    members = {"routine": order[:ROUTINE], "new events": order[ROUTINE:]}
     trips = [Trajectory(ids=named(world, e)) for e in members["routine"]]
     trained = learn(world, trips, seed, FitConfig(hidden=256, passes=60))
     errors = np.zeros((len(world.episodes), world.episodes.shape[1]))
