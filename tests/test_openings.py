@@ -225,6 +225,28 @@ def test_openings_are_off_where_asked_also_after_opening_again(tmp_path, names) 
         assert _ask(index)[1] == "temple"
 
 
+PLACES = ["notes/my file {at}.md", "file{at}.txt", "https://a.org/{at}", "C:\\notes\\{at}", f"{'0' * 30}{{at}}"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("field", ["source", "ref_doc_id"])
+def test_of_a_document_in_passages_the_first_one_counts(place, field) -> None:
+    """Nine of ten passages begin with no name, but every document does."""
+    index = PredictiveAssociativeIndex(DIM)
+    texts = [f"Place {at // 10} is a town." if at % 10 == 0 else "Later it grew." for at in range(400)]
+    metadatas = [{field: place.format(at=10 + at // 10)} for at in range(400)]
+    index.add(_vectors(400), texts=texts, metadatas=metadatas)
+    assert len(index._store.database.mentions.store.names()) == 40
+
+
+@pytest.mark.parametrize("kind", [None, "mail", "wiki pages"])
+def test_of_a_kind_of_text_every_one_counts(kind) -> None:
+    index = PredictiveAssociativeIndex(DIM)
+    texts = [f"Place {at // 10} is a town." if at % 10 == 0 else "Later it grew." for at in range(400)]
+    index.add(_vectors(400), texts=texts, metadatas=[{} if kind is None else {"source": kind}] * 400)
+    assert not index._store.database.mentions.known
+
+
 def test_a_dialogue_has_no_names_because_two_turns_define_something() -> None:
     index = PredictiveAssociativeIndex(DIM)
     turns = [f"Thanks, Mel! We saw them {at} times." for at in range(60)]

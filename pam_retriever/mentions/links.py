@@ -56,7 +56,7 @@ _SIGNS = ("[", "]", "/", "=")  # every link has one of them; a search for a sing
 _WRITTEN = ("[[", "](", "]:", "href", "src")  # one of them is in every link that is no mere path or URL
 _SCHEME = re.compile(r"^([a-z][a-z0-9+.-]{1,20}):(?://)?", re.I)
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,8}$")
-_UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")
+UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +92,10 @@ class LinkRules:
 
     def keys_of(self, id: str, metadata: Mapping[str, object]) -> set[int]:
         """Returns the keys of a memory."""
-        keys: set[str] = set() if _UUID.fullmatch(id) else {id, *spellings(id)}
+        keys: set[str] = set() if UUID.fullmatch(id) else {id, *spellings(id)}
         for field in self.fields:
             value = metadata.get(field)
-            if isinstance(value, str) and 0 < len(value) <= MOST_CHARACTERS and not _UUID.fullmatch(value):
+            if isinstance(value, str) and 0 < len(value) <= MOST_CHARACTERS and not UUID.fullmatch(value):
                 keys.update({value, *spellings(value)})
                 keys.update(_without_suffix(value))
         return {number_of(key) for key in keys}

@@ -12,6 +12,8 @@ import re
 from collections.abc import Sequence
 
 from pam_retriever.mentions.folding import CAPITALS
+from pam_retriever.mentions.links import DEFAULT_FIELDS, UUID
+from pam_retriever.mentions.store import Document
 
 WITHIN = 400  # characters: the part of a text that is searched
 MOST_WORDS = 10  # per name
@@ -24,6 +26,7 @@ _NO_TITLE = re.compile(
     r"^(?!\.\w)[^\w\"\u201c\u00ab'(]|[^\w)\]\"\u201d\u00bb'+#*]$|[.!?][\"\u201d\u00bb'*]+$"
     r"|[\u3002\uff01\uff1f\u061f\u06d4\u0964]|[!?]\s|\w{4,}\.\s|[={};|<>\t]|\"\"\"|\w\(|^\w+: |\d:\d\d"
 )
+_PLACE = re.compile(r"[./\\]")
 _PATH = re.compile(r"\S*[./]\S*")
 _WORD = rf"[\"\u201c\u00ab'\u2018]?[{CAPITALS}\d][^\s()!?;]{{0,63}}"
 _SMALL = (
@@ -95,6 +98,26 @@ def opening_names(text: str) -> tuple[str | None, str | None]:
     title = title_of(text)
     subject = None if title else subject_of(text)
     return title or subject, short_subject(subject) if subject else None
+
+
+def first_parts(latest: Sequence[Document]) -> list[str]:
+    """Returns the texts of memories, and of passages that share a file or an address the first one only.
+
+    A later passage does not begin with what its document is about.
+
+    Args:
+        latest: memories, the latest first.
+    """
+    first: dict[object, str] = {}
+    for one in reversed(latest):
+        places = (value for field in DEFAULT_FIELDS if _is_place(value := one.metadata.get(field)))
+        first.setdefault(next(places, one.row), one.text or "")
+    return [text for text in first.values() if text]
+
+
+def _is_place(value: object) -> bool:
+    """Whether metadata hold a path, an address or the id of a document, and no kind of text such as "mail"."""
+    return isinstance(value, str) and (_PLACE.search(value) is not None or UUID.fullmatch(value) is not None)
 
 
 def are_named(texts: Sequence[str]) -> bool:

@@ -220,11 +220,11 @@ class IndexMentions:
         """Whether many of the latest texts have a name in their opening; of ``added`` texts, one must have one."""
         if not self.naming.openings:
             return False
-        from pam_retriever.mentions.openings import SAMPLE, are_named, opening_names
+        from pam_retriever.mentions.openings import SAMPLE, are_named, first_parts, opening_names
 
         if added is not None and not any(text and opening_names(text)[0] for text in added[-SAMPLE:]):
             return False
-        return are_named([one.text for one in self.store.latest(SAMPLE) if one.text])
+        return are_named(first_parts(self.store.latest(SAMPLE)))
 
     def _are_linked(self, added: Sequence[str | None] | None) -> bool:
         """Whether one of the latest texts links to another; of ``added`` texts, one must have a link."""
