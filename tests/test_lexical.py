@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 
 import numpy as np
@@ -175,6 +176,27 @@ def test_the_tokenizer_keeps_nothing_of_the_query_before():
     tokenize = words.Tokenizer()
     assert tokenize("boat harbour") == ["boat", "harbour"]
     assert tokenize('kettle\x00 "quoted" OR NEAR(') == ["kettl", "near", "quot"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Where did the ponies' owners go, running or ridden?",
+        "naïve café under_score __ a_b_c İstanbul ǅ ß ﬁne e\u0301te\u0301 Ⅷ ٣ 12.5 x² 東京タワー",
+        "one two one TWO 👍🏽 \x00 zero\u200bwidth " + "long" * 400,
+    ],
+)
+def test_the_terms_of_a_text_are_those_of_its_words_however_often_they_were_asked(text):
+    """The full-text index tokenizes the words of a text one by one."""
+    tokenize = words.Tokenizer()
+    database = words._new_query()
+    asked = words.content_words(re.findall(r"\w+", text.replace("\x00", " ").lower()))
+    database.execute("INSERT INTO query (rowid, text) VALUES (1, ?)", [" ".join(asked)])
+    found = database.execute("SELECT term FROM terms").fetchall()
+    database.close()
+    expected = [term for (term,) in found if len(term.encode()) <= words.LONGEST_TERM]
+    assert tokenize(text) == tokenize(text) == expected
+    assert tokenize(f"{text} kettle") == sorted({*expected, "kettl"})
 
 
 def test_a_word_too_long_for_the_full_text_index_is_ignored():

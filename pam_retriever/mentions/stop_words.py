@@ -61,6 +61,10 @@ por porque quais qual quando quanto que quem se sem ser seu seus si so sobre sua
 MORE = 2  # stop words that a question has more in another language than in English, to be in that language
 
 _STOP_WORDS = {language: frozenset(words.split()) for language, words in {"en": STOP_WORDS, **OTHERS}.items()}
+_LANGUAGES: dict[str, list[str]] = {}  # the languages of each stop word
+for _language, _words in _STOP_WORDS.items():
+    for _word in _words:
+        _LANGUAGES.setdefault(_word, []).append(_language)
 
 
 def content_words(words: list[str]) -> list[str]:
@@ -70,10 +74,11 @@ def content_words(words: list[str]) -> list[str]:
     language count, the one that has most of them: it is English unless another has ``MORE``.
     """
     plain = [word if word.isascii() else fold(word) for word in words]
-    counts = Counter(language for word in set(plain) for language, stop in _STOP_WORDS.items() if word in stop)
+    counts = Counter(language for word in set(plain) for language in _LANGUAGES.get(word, ()))
     most = max(counts.values(), default=0)
     found = [language for language, count in counts.items() if count == most]
     if most < counts["en"] + MORE:
         found = ["en"]
-    stop = frozenset[str]().union(*(_STOP_WORDS[language] for language in found))
-    return [word for word, folded in zip(words, plain, strict=True) if folded not in stop] or words
+    stop = [_STOP_WORDS[language] for language in found]
+    left = [word for word, folded in zip(words, plain, strict=True) if not any(folded in some for some in stop)]
+    return left or words

@@ -10,6 +10,8 @@ from pam_retriever.types import Float32
 
 WIDTH = 4.0  # of the kernel exp(WIDTH * (cosine - 1)): how often similar requests need the same
 # (benchmarks/priors/fit_nearness.py)
+AT_ONCE = 2_048  # past requests that are compared; of thousands, the first mostly decide
+NOTHING = 1e-9  # 1 minus less is 1 in float32
 
 
 def influence(log: RequestLog, cues: Cues) -> Float32:
@@ -41,6 +43,11 @@ def nearness(log: RequestLog, cues: Cues) -> Float32:
     """
     if not len(log):
         return np.zeros(len(cues), np.float32)
-    alike = np.exp(np.float32(WIDTH) * np.minimum(log.likeness(cues)[0] - 1, 0))
-    near: Float32 = 1 - np.prod(1 - alike, axis=1, dtype=np.float64).astype(np.float32)
+    cosines, far = log.likeness(cues)[0], np.ones(len(cues))
+    for start in range(0, len(log), AT_ONCE):
+        alike = np.exp(np.float32(WIDTH) * np.minimum(cosines[:, start : start + AT_ONCE] - 1, 0))
+        far *= np.prod(1 - alike, axis=1, dtype=np.float64)
+        if far.max(initial=0) < NOTHING:
+            break
+    near: Float32 = (1 - far).astype(np.float32)
     return near

@@ -222,7 +222,10 @@ def reserve_for_unused(
     plain = unaided(names)
     if plain is None or NEVER_USED not in names:
         return np.zeros(len(scores), np.float32)
-    return reserve_mass(scores, features[:, names.index(NEVER_USED)] > 0, features @ plain, starts, part)
+    never = features[:, names.index(NEVER_USED)] > 0
+    if not never.any():
+        return np.zeros(len(scores), np.float32)
+    return reserve_mass(scores, never, features @ plain, starts, part)
 
 
 def uninfluenced(names: Sequence[str], weights: Float32) -> Float32:

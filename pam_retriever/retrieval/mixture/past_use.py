@@ -83,7 +83,8 @@ class PastUse:
         weights = np.zeros(near.shape, np.float32)
         for at, requests in enumerate(near):
             if cues.rows[at] < 0:  # the text of a stored memory is not a request; memories used with it count instead
-                kernel = self._kernel(joint(*self._log.gram(requests)))
+                dense, lexical = self._log.gram(requests)
+                kernel = self._kernel(joint(dense, lexical, out=dense))
                 kernel.flat[:: len(kernel) + 1] += np.float32(self.RIDGE)
                 weights[at] = _solve(kernel, self._kernel(likeness[at]))
         return near, weights

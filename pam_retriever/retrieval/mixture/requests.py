@@ -348,9 +348,11 @@ class RequestLog:
         return weighed[1:]
 
 
-def joint(dense: Float32, lexical: Float32) -> Float32:
-    """Returns the similarity of requests by vectors and words."""
-    return np.float32(DENSE_PART) * dense + np.float32(1 - DENSE_PART) * lexical
+def joint(dense: Float32, lexical: Float32, out: Float32 | None = None) -> Float32:
+    """Returns the similarity of requests by vectors and words; writes it to ``out`` if given."""
+    found: Float32 = np.multiply(dense, np.float32(DENSE_PART), out=out)
+    found += np.float32(1 - DENSE_PART) * lexical
+    return found
 
 
 def _unit(values: Float32) -> Float32:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -45,6 +45,7 @@ REMOVED = "words_removed"
 # and from 2,000 levels on FTS5 reports its own index as damaged, for good. Newer versions limit the levels.
 MOST_BYTES = 1000
 
+MOST_KNOWN, LONGEST_KNOWN = 50_000, 64  # words of questions whose terms a process keeps, and their characters
 LONGEST_TERM = 1_000  # bytes in UTF-8; a longer one is ignored: FTS5 cuts it after 32,768, also within a character
 
 Fetch = Callable[..., list[Any]]
@@ -126,16 +127,34 @@ class Tokenizer:
     def __init__(self) -> None:
         # idle databases: creating one takes ten times as long as a query
         self._idle: list[sqlite3.Connection] = []
+        self._known: dict[str, tuple[str, ...]] = {}  # the terms of a word; words of questions repeat
         weakref.finalize(self, _close_all, self._idle)
 
     def __call__(self, text: str) -> list[str]:
         """Returns distinct terms, sorted, without terms that are too long. Omits stop words if other words exist."""
-        words = re.findall(r"\w+", text.replace("\x00", " ").lower())
-        terms = content_words(words)
+        words = dict.fromkeys(content_words(re.findall(r"\w+", text.replace("\x00", " ").lower())))
+        known = self._known  # another thread may replace it
+        found = {word: known[word] for word in words if word in known}
+        unknown = [word for word in words if word not in found]
+        if unknown:
+            new = self._terms_of(unknown)
+            if len(known) + len(new) > MOST_KNOWN:
+                self._known = known = {}
+            known.update((word, terms) for word, terms in new.items() if len(word) <= LONGEST_KNOWN)
+            found.update(new)
+        return sorted({term for terms in found.values() for term in terms})
+
+    def _terms_of(self, words: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Returns the terms of each word."""
         with self._database() as database:
-            database.execute("INSERT INTO query (rowid, text) VALUES (1, ?)", [" ".join(terms)])
-            found = database.execute("SELECT term FROM terms WHERE length(CAST(term AS BLOB)) <= ?", [LONGEST_TERM])
-            return [term for (term,) in found]
+            database.executemany("INSERT INTO query (rowid, text) VALUES (?, ?)", enumerate(words))
+            found = database.execute(
+                "SELECT doc, term FROM places WHERE length(CAST(term AS BLOB)) <= ?", [LONGEST_TERM]
+            ).fetchall()
+        terms: dict[str, tuple[str, ...]] = dict.fromkeys(words, ())
+        for at, term in found:
+            terms[words[at]] += (term,)
+        return terms
 
     def postings(self, texts: Iterable[tuple[int, str, str | None]]) -> dict[tuple[str, str], tuple[Int64, Int64]]:
         """Returns the postings of memories, each given by row, text and labels: see ``ChangedWords``."""
