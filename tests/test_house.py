@@ -268,6 +268,35 @@ def test_few_calls_lie_between_an_adapter_and_the_search(planted):
             store.fit([planted.ids[:50]], config=QUICK, progress=False)
 
 
+def files_entered(call: Callable[[], object]) -> set[str]:
+    """Returns the files of the package, without their ending, whose functions ran during a call."""
+    found = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and PACKAGE in (path := Path(frame.f_code.co_filename)).parents:
+            found.add(path.relative_to(PACKAGE).with_suffix("").as_posix())
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def test_the_walks_of_the_page_are_short_and_taken(planted, tmp_path):
+    page = (ROOT / "docs" / "how" / "architecture.md").read_text()
+    walks = re.findall(r"^- \*\*.*? to .*?:\*\*((?:.|\n  )*)", page.partition("## Three walks")[2], re.MULTILINE)
+    adding, fitting, asking = (re.findall(r"`(\w+/[\w/]+)`", walk) for walk in walks[:3])
+    with PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM) as index:
+        assert set(adding) <= files_entered(lambda: index.add(planted.vectors, planted.ids))
+        assert set(fitting) <= files_entered(lambda: index.fit(planted.outings, config=QUICK, progress=False))
+        assert set(asking) <= files_entered(lambda: index.recall(planted.vectors[3] + 0.01))
+    assert 4 < len(adding) <= 6
+    assert 4 < len(fitting) <= 8
+    assert 4 < len(asking) <= 6  # beside them a scorer and an ANN index
+
+
 @pytest.mark.parametrize(
     ("source", "lines", "count"),
     [
