@@ -61,7 +61,7 @@ class MultihopScorer:
         steps: the scorers of the first hop, and of the others.
         view: a view of a fitted index.
         channels: the weights of the channels.
-        hops: the settings.
+        hops: the settings, with ``snap``.
         recognise: whether a cue that resembles several memories starts a path at each, weighted by similarity.
     """
 
@@ -82,12 +82,10 @@ class MultihopScorer:
         """See ``Scorer``. Each answer has its path."""
         assert k is not None, "several hops need a k"
         hops, count = self._hops, len(self._index) if allowed is None else len(allowed)
-        start, begun = _begin(cues, self._index, self._recognise and hops.snap)
-        tiers = Tiers(hops.fan_out, k, count) if hops.snap else Tiers(max(k, hops.fan_out), k, 0)
+        start, begun = _begin(cues, self._index) if self._recognise else (cues, _at(cues.own))
+        tiers = Tiers(hops.fan_out, k, count)
         for n in tiers.sizes():
             reached = [_one_hop(begun, self._first.score(start, n, allowed))]
-            if not hops.snap:
-                reached += self._through_the_continuum(cues, reached[0], n, allowed)
             while len(reached) < hops.count:
                 paths = best_ends(reached[-1], hops.beam)
                 ends, which = np.unique(paths.ends, return_inverse=True)
@@ -96,25 +94,8 @@ class MultihopScorer:
                     reached.append(self._extended(paths, _one_hop(_at(ends), found), ends, which))
                 else:
                     reached.append(Paths(paths.query, np.pad(paths.rows, ((0, 0), (0, 1))), paths.scores))
-            tiers.add(self._best_of(cues, reached, k))
+            tiers.add(_best_of(cues, self._channels, self._index, reached, k))
         return tiers.best()
-
-    def _best_of(self, cues: Cues, reached: list[Paths], k: int) -> list[Candidates]:
-        """Returns at most ``k`` answers to each cue, among the paths ``reached`` by each number of hops."""
-        hops = len(reached)
-        # from here on without the start, padded on the left so that the end stays last
-        padded = [
-            np.pad(paths.rows[:, 1:], ((0, 0), (hops - hop, 0)), constant_values=-1)
-            for hop, paths in enumerate(reached, start=1)
-        ]
-        lengths = np.concatenate([np.full(len(paths.scores), hop) for hop, paths in enumerate(reached, start=1)])
-        scores = np.concatenate([paths.scores ** (1 / hop) for hop, paths in enumerate(reached, start=1)])
-        together = Paths(
-            np.concatenate([paths.query for paths in reached]), np.concatenate(padded), scores.astype(np.float32)
-        )
-        positions, shortest = _rank(together, k, lengths), _shortest(together, lengths)
-        best = replace(together.at(positions), rows=together.rows[shortest[positions]])
-        return _describe(cues, self._channels, self._index, best, lengths[shortest[positions]])
 
     def _stored(self, rows: Int64, cues: Cues) -> Cues:
         """Returns stored memories as the cues of a later hop. Paths continue only from visible memories."""
@@ -140,27 +121,41 @@ class MultihopScorer:
         fresh = (scores > 0) & (before != ends[:, None]).all(axis=1)
         return Paths(query[fresh], np.column_stack([before, ends])[fresh], scores[fresh])
 
-    def _through_the_continuum(self, cues: Cues, first: Paths, n: int, allowed: Rows | None) -> list[Paths]:
-        """Computes the later hops, each to ``n`` memories from the point that the one before predicted.
 
-        A point is not a memory and has no score: it gets the score of the best memory near it.
-        """
-        hops, predict = self._hops, self._view.predict
-        reached, before, support = [], first.scores, np.ones(len(cues), np.float32)
-        query, point = first.query, cues.predicted
-        dim = cues.given.shape[1]
-        for hop in range(1, hops.count):
+class ContinuumScorer:
+    """Multi-hop recall without stops at stored memories: each hop starts at the point that the one before predicted.
+
+    A point is not a memory and has no score: it gets the score of the best memory near it.
+
+    Args:
+        steps: the scorers of the first hop, and of the others.
+        view: a view of a fitted index.
+        channels: the weights of the channels.
+        hops: the settings, without ``snap``.
+    """
+
+    def __init__(self, steps: tuple[Scorer, Scorer], view: View, channels: Channels, hops: Hops) -> None:
+        assert view.associative is not None
+        (self._first, self._step), self._channels = steps, channels
+        self._view, self._index, self._hops = view, view.associative, hops
+
+    def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
+        """See ``Scorer``. Each answer has its path, with -1 for a point."""
+        assert k is not None, "several hops need a k"
+        n, dim = max(k, self._hops.fan_out), cues.given.shape[1]
+        found = _one_hop(_at(cues.own), self._first.score(cues, n, allowed))
+        reached, point, support = [found], cues.predicted, np.ones(len(cues), np.float32)
+        for hop in range(1, self._hops.count):
             best = np.zeros(len(cues), np.float32)
-            np.maximum.at(best, query, before)
+            np.maximum.at(best, found.query, found.scores)
             support = support * best
-            ahead = predict(point[:, :dim])
+            ahead = self._view.predict(point[:, :dim])
             there = plain_cues(point[:, :dim], ahead)
             there = replace(there, own=cues.own, among=cues.visible, visible=cues.visible)
-            found = _one_hop(_at(cues.own), self._step.score(there, n, allowed))
-            query, before, point = found.query, found.scores, ahead
+            point, found = ahead, _one_hop(_at(cues.own), self._step.score(there, n, allowed))
             rows = np.insert(found.rows, [1] * hop, -1, axis=1)
-            reached.append(Paths(query, rows, before * support[query]))
-        return reached
+            reached.append(Paths(found.query, rows, found.scores * support[found.query]))
+        return _best_of(cues, self._channels, self._index, reached, k)
 
 
 def unfamiliar(view: View, rows: Int64) -> Float32:
@@ -207,13 +202,11 @@ def _shortest(paths: Paths, lengths: Int64) -> Int64:
     return good[np.searchsorted(group[good], group)]
 
 
-def _begin(cues: Cues, index: AnnIndex, recognise: bool) -> tuple[Cues, Paths]:
+def _begin(cues: Cues, index: AnnIndex) -> tuple[Cues, Paths]:
     """Returns an empty path for each memory that a cue may be, one for an unrecognised cue, and these as cues.
 
     The score of a path is the probability of its start relative to the most likely start.
     """
-    if not recognise:
-        return cues, _at(cues.own)
     query, rows, weights = cues.meant
     best = np.array([weights.max(initial=0) for weights in cues.weights], np.float32)
     weights = weights / best[query] * cues.one_of[query]
@@ -242,6 +235,24 @@ def _one_hop(begun: Paths, found: list[Candidates]) -> Paths:
     ends = np.concatenate([answer.rows for answer in found])
     scores = np.maximum(np.concatenate([answer.scores for answer in found]), 0)
     return Paths(begun.query[parent], np.column_stack([begun.rows[parent], ends]), begun.scores[parent] * scores)
+
+
+def _best_of(cues: Cues, channels: Channels, index: AnnIndex, reached: list[Paths], k: int) -> list[Candidates]:
+    """Returns at most ``k`` answers to each cue, among the paths ``reached`` by each number of hops."""
+    hops = len(reached)
+    # from here on without the start, padded on the left so that the end stays last
+    padded = [
+        np.pad(paths.rows[:, 1:], ((0, 0), (hops - hop, 0)), constant_values=-1)
+        for hop, paths in enumerate(reached, start=1)
+    ]
+    lengths = np.concatenate([np.full(len(paths.scores), hop) for hop, paths in enumerate(reached, start=1)])
+    scores = np.concatenate([paths.scores ** (1 / hop) for hop, paths in enumerate(reached, start=1)])
+    together = Paths(
+        np.concatenate([paths.query for paths in reached]), np.concatenate(padded), scores.astype(np.float32)
+    )
+    positions, shortest = _rank(together, k, lengths), _shortest(together, lengths)
+    best = replace(together.at(positions), rows=together.rows[shortest[positions]])
+    return _describe(cues, channels, index, best, lengths[shortest[positions]])
 
 
 def _describe(cues: Cues, channels: Channels, index: AnnIndex, paths: Paths, lengths: Int64) -> list[Candidates]:

@@ -111,13 +111,15 @@ def scorer_of(recall: Recall) -> tuple[Scorer, Channels]:
     step = _around(_one_hop(recall, strategy, channels, recall.query.stored), recall)
     if settings.hops.count == 1:
         return step, channels
-    from pam_retriever.retrieval.multihop import MultihopScorer
+    from pam_retriever.retrieval.multihop import ContinuumScorer, MultihopScorer
 
     # a calibrated step has the probabilities of recall; the path has the scores of the plain channels
     of_path = MODES["association"] if strategy is Strategy.CALIBRATED else channels
     later = _around(_one_hop(recall, strategy, channels, False), recall)
-    paths = MultihopScorer((step, later), recall.view, of_path, settings.hops, settings.mode != "hybrid")
-    return paths, channels
+    steps, hops = (step, later), settings.hops
+    if hops.snap:
+        return MultihopScorer(steps, recall.view, of_path, hops, settings.mode != "hybrid"), channels
+    return ContinuumScorer(steps, recall.view, of_path, hops), channels
 
 
 def _around(scorer: Scorer, recall: Recall) -> Scorer:
