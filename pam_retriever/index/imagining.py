@@ -53,7 +53,7 @@ class Imagining(IndexBase):
             NotFitted: before ``fit`` for a vector, or for a memory without mentions.
             EmptyIndex: there are fewer than two memories, or the filter leaves fewer.
         """
-        from pam_retriever.retrieval.imagination import check_imaginable, imagine
+        from pam_retriever.retrieval.imagination import MentionsAlone, Predictions, check_imaginable, imagine
         from pam_retriever.retrieval.mentioned import MentionScorer
 
         k, complete = check_count("k", k), check_flag("complete", complete)
@@ -63,8 +63,8 @@ class Imagining(IndexBase):
             view = self._store.view()
             mentions = MentionScorer.of(view, self._lexicon)
             check_imaginable(view, mentions)
-            calibration = None if view.associative is None else self._calibration(view)
-            found = imagine(view, calibration, mentions, queries, k, complete, where)
+            source = MentionsAlone() if view.associative is None else Predictions(self._calibration(view))
+            found = imagine(view, source, mentions, queries, k, complete, where)
         return found if batch else found[0]
 
     def expand(

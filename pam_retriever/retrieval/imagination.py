@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -87,6 +87,65 @@ class SpreadCalibration:
         return found
 
 
+class PointSource(Protocol):
+    """Gives each cue the point near which its associates are expected, and the spread around it."""
+
+    @property
+    def neighbours(self) -> int:
+        """The number of memories near a point on which its spread depends."""
+        ...
+
+    def points(self, cues: Cues, queries: list[str] | Float32, mentioned: Collection[int]) -> Float32:
+        """Returns the point (Q, d) of each cue. The points of the cues ``mentioned`` are replaced.
+
+        Raises:
+            NotFitted: another cue has no point.
+        """
+        ...
+
+    def spreads(self, cosines: Float32) -> Float32:
+        """Returns the spread (Q,) of points with these cosines (Q, n) to the memories nearest to them."""
+        ...
+
+
+class Predictions:
+    """Points of the predictor, with the spread that ``fit`` measured.
+
+    Args:
+        calibration: of the predictor.
+    """
+
+    def __init__(self, calibration: SpreadCalibration) -> None:
+        self._calibration, self.neighbours = calibration, calibration.neighbours
+
+    def points(self, cues: Cues, queries: list[str] | Float32, mentioned: Collection[int]) -> Float32:  # noqa: ARG002
+        return cues.predicted[:, : cues.given.shape[1]].copy()
+
+    def spreads(self, cosines: Float32) -> Float32:
+        return self._calibration.spread(_mean_squared(cosines[:, : self.neighbours]))
+
+
+class MentionsAlone:
+    """Before ``fit``: only cues with mentions have a point, and it is replaced."""
+
+    neighbours = 1
+
+    def points(self, cues: Cues, queries: list[str] | Float32, mentioned: Collection[int]) -> Float32:
+        silent = next((at for at in range(len(cues)) if at not in mentioned), None)
+        if silent is not None:
+            stored = isinstance(queries, list)
+            raise NotFitted(
+                f"{f'The memory {queries[silent]!r} has no mentions' if stored else 'Got a vector'}, "
+                "and the index was never fitted.",
+                "a fitted index, or ids of memories with mentions",
+                "Call fit.",
+            )
+        return cues.given.copy()
+
+    def spreads(self, cosines: Float32) -> Float32:
+        return np.zeros(len(cosines), np.float32)
+
+
 def check_imaginable(view: View, mentions: Scorer | None) -> None:
     """Refuses an index that cannot imagine.
 
@@ -106,7 +165,7 @@ def check_imaginable(view: View, mentions: Scorer | None) -> None:
 
 def imagine(
     view: View,
-    calibration: SpreadCalibration | None,
+    source: PointSource,
     mentions: Scorer | None,
     queries: list[str] | Float32,
     k: int,
@@ -117,7 +176,7 @@ def imagine(
 
     Args:
         view: a view of the index.
-        calibration: the calibrated spread of the predictor; None before ``fit``.
+        source: gives the points of cues without mentions.
         mentions: scores the memories that a stored memory names or that name it; None without names.
         queries: ids, or vectors.
         k: number of memories near the point.
@@ -129,16 +188,11 @@ def imagine(
         raise EmptyIndex(f"The filter leaves {counted(len(allowed), 'memory')}.", "at least two", "Use another where=.")
     cues = _cues(view, queries, complete, allowed)
     by_mentions = _mean_mentions(view, mentions, cues, allowed)
-    if calibration is None:
-        _check_mentioned(queries, by_mentions)
-    points = np.array(cues.predicted[:, : view.dim] if calibration is not None else cues.given)
+    points = source.points(cues, queries, by_mentions.keys())
     for at, (point, _) in by_mentions.items():
         points[at] = point
-    near = k if calibration is None else max(k, calibration.neighbours)
-    cosines, rows = _others(view, points, cues.own, near, allowed)
-    spreads = np.zeros(len(cues), np.float32)
-    if calibration is not None:
-        spreads = calibration.spread(_mean_squared(cosines[:, : calibration.neighbours]))
+    cosines, rows = _others(view, points, cues.own, max(k, source.neighbours), allowed)
+    spreads = source.spreads(cosines)
     for at, (_, spread) in by_mentions.items():
         spreads[at] = spread
     hits = to_hits(view, cues, _nearest(view, cues, cosines[:, :k], rows[:, :k]), explain=False)
@@ -180,17 +234,6 @@ def _mean_mentions(
             if length > 1e-6:
                 found[at] = mean / length, float(np.sqrt(max(0.0, 2 - 2 * length)))
     return found
-
-
-def _check_mentioned(queries: list[str] | Float32, by_mentions: Mapping[int, object]) -> None:
-    """Raises ``NotFitted`` if a query of an index without a predictor has no mentions."""
-    silent = next((at for at in range(len(queries)) if at not in by_mentions), None)
-    if silent is None:
-        return
-    got = f"The memory {queries[silent]!r} has no mentions" if isinstance(queries, list) else "Got a vector"
-    raise NotFitted(
-        f"{got}, and the index was never fitted.", "a fitted index, or ids of memories with mentions", "Call fit."
-    )
 
 
 def _nearest(view: View, cues: Cues, cosines: Float32, rows: Int64) -> list[Candidates]:
