@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, cast
 from langchain_core.documents import Document
 from pydantic import ValidationError
 
-from pam_retriever import FitConfig, Hit, InvalidInput, PredictiveAssociativeIndex, Record
+from pam_retriever import FitConfig, Hit, InvalidInput, Record
 from pam_retriever.adapters.recalling import RecallArguments, refuse
 from pam_retriever.errors import counted, shortened
 from pam_retriever.experience.dates import order_of
@@ -196,9 +196,14 @@ def read_filter(filter: Filter | None, options: dict[str, Any]) -> Filter | None
 
 
 def read_recall(
-    index: PredictiveAssociativeIndex | None, query: str | None, options: RecallOptions
+    query: str | None, options: RecallOptions, is_fitted: Callable[[], bool]
 ) -> tuple[str | None, Filter | None, AskOptions]:
     """Returns the id, the filter and the other options of a recall, with the text of a question if its words count.
+
+    Args:
+        query: the text; None beside an id.
+        options: as given.
+        is_fitted: whether the index has a predictor. It is asked only for a text without words.
 
     Raises:
         InvalidInput: there are two cues or none, two filters, or an unknown option.
@@ -213,7 +218,7 @@ def read_recall(
         if query.strip():
             arguments["text"] = query
         else:  # a blank text has no words to search for
-            arguments["mode"] = "hybrid" if index is not None and index.is_fitted else "similarity"
+            arguments["mode"] = "hybrid" if is_fitted() else "similarity"
             arguments.pop("feedback_where", None)  # neither mode uses feedback
     return id, one_filter(options.get("filter"), options.get("where")), arguments
 

@@ -368,7 +368,7 @@ class PAMVectorStore(StoredFeedback, VectorStore):
             NotFitted: the mode needs association, before ``fit``.
         """
         query = query if query is None else read_question(query)
-        id, where, arguments = read_recall(None if query and query.strip() else self.index, query, options)
+        id, where, arguments = read_recall(query, options, self._is_fitted)
         cue = self.embedding.embed_query(str(query)) if id is None else id
         return to_scored(self._ask(cue, k, where, **arguments))
 
@@ -377,7 +377,7 @@ class PAMVectorStore(StoredFeedback, VectorStore):
     ) -> list[tuple[Document, float]]:
         """``recall_with_score``, asynchronously."""
         query = query if query is None else read_question(query)
-        id, where, arguments = read_recall(None if query and query.strip() else self.index, query, options)
+        id, where, arguments = read_recall(query, options, self._is_fitted)
         cue = await self.embedding.aembed_query(str(query)) if id is None else id
         return to_scored(await run_in_executor(None, partial(self._ask, cue, k, where, **arguments)))
 
@@ -630,6 +630,10 @@ class PAMVectorStore(StoredFeedback, VectorStore):
         return recall_accepted(
             index, lambda ranked: index.recall(cue, ranked, **options), k, lambda hit: where(to_document(hit))
         )
+
+    def _is_fitted(self) -> bool:
+        index = self.index
+        return index is not None and index.is_fitted
 
     def _positions(self, memories: Iterable[tuple[str, Metadata]]) -> dict[str, GroupPosition]:
         return {} if self._group_by is None else read_positions(memories, self._group_by, self._order_by)
