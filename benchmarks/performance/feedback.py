@@ -1,10 +1,12 @@
 """The cost of past requests: default recall with and without them, and the first recall after a write.
 
-    python -m benchmarks.performance.feedback [--requests 10000] [--memories 500 10000] [--queries 100] [--rounds 5]
+    python -m benchmarks.performance.feedback [--requests 10000] [--memories 600 3000 50000] [--queries 100]
 
-One process sends the same questions in turns to two indexes with the same memories. Only one index has past requests.
-Each pair of times gives a ratio. Vectors are precomputed, so no embedder is timed. Then each round makes one write (a
-feedback or a memory) and sends one query. The time of that first answer must not grow with the amount of stored data.
+One process sends the same questions in turns to two indexes with the same memories, in words and by vector. Only one
+index has past requests. Each pair of times gives a ratio. Vectors are precomputed, so no embedder is timed. The
+question before has the same words, so that both indexes have read these, but another vector: an index remembers the
+products of its keys with the last one. Then each round makes one write (a feedback or a memory) and sends one query.
+The time of that first answer must not grow with the amount of stored data.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import numpy as np
 
 from benchmarks import report
 from pam_retriever import PredictiveAssociativeIndex
-from pam_retriever.types import Float32
+from pam_retriever.types import Float32, Float64
 
 DIM, TOPICS, VOCABULARY, LONG, SHORT, K = 384, 200, 5_000, 30, 8, 10
 SIZES = (100, 1_000)  # numbers of past requests, besides the largest
@@ -75,22 +77,28 @@ def with_feedback(world: World, requests: int) -> PredictiveAssociativeIndex:
 
 def pairs(world: World, requests: int, queries: int, fitted: bool) -> dict[str, object]:
     """Times recall with past requests and without, in turns: processor time of the calling thread."""
-    plain, with_requests = world.index(), with_feedback(world, requests)
-    seconds = timed(lambda: with_requests.fit(progress=False)) / 1000 if fitted else None
+    indexes = world.index(), with_feedback(world, requests)
+    seconds = timed(lambda: indexes[1].fit(progress=False)) / 1000 if fitted else None
     vectors, texts, _ = world.requests(queries)
-    both = np.empty((queries, 2))
-    for at, (vector, text) in enumerate(zip(vectors, texts, strict=True)):
-        for which in (0, 1) if at % 2 else (1, 0):
-            index = (plain, with_requests)[which]
-            index.recall(vector, K, text=text)  # now both indexes have cached their words
-            both[at, which] = timed(lambda i=index, v=vector, t=text: i.recall(v, K, text=t), time.thread_time)
-    ratios = np.sort(both[:, 1] / both[:, 0])
+    times: dict[str, Float64] = {}
+    for name, asked in (("in words", texts), ("by vector", [None] * queries)):
+        both = times[name] = np.empty((queries, 2))
+        for at, (vector, text) in enumerate(zip(vectors, asked, strict=True)):
+            for which in (0, 1) if at % 2 else (1, 0):
+                index = indexes[which]
+                index.recall(vectors[at - 1], K, text=text)
+                both[at, which] = timed(lambda i=index, v=vector, t=text: i.recall(v, K, text=t), time.thread_time)
+    return {**{name: summary(both) for name, both in times.items()}, "fit, s": seconds}
+
+
+def summary(times: Float64) -> dict[str, object]:
+    """Returns the medians of times (Q, 2) without and with past requests, and of their ratios."""
+    ratios = np.sort(times[:, 1] / times[:, 0])
     return {
-        "without, ms": float(np.median(both[:, 0])),
-        "with, ms": float(np.median(both[:, 1])),
+        "without, ms": float(np.median(times[:, 0])),
+        "with, ms": float(np.median(times[:, 1])),
         "ratio": float(np.median(ratios)),
-        "ratio, middle half": [float(ratios[queries // 4]), float(ratios[3 * queries // 4])],
-        "fit, s": seconds,
+        "ratio, middle half": [float(ratios[len(ratios) // 4]), float(ratios[3 * len(ratios) // 4])],
     }
 
 
@@ -112,7 +120,7 @@ def after_writing(world: World, requests: int, rounds: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=10_000)
-    parser.add_argument("--memories", type=int, nargs="+", default=[500, 10_000])
+    parser.add_argument("--memories", type=int, nargs="+", default=[600, 3_000, 50_000])
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--fitted", action="store_true", help="fit before the paired measurement")
