@@ -236,8 +236,9 @@ def score_rows(
         parts = question.towards(rows, parts)
     pairs = pairs_within(rows, *near[:2])
     weights = neighbour_weights(links, rows, keys[:, : len(question.given)], *pairs)
-    lexical = lexicon.score(question.terms, rows, *near[:2], weights)
-    lexical /= max(float(lexical.max(initial=0)), ENOUGH * lexicon.reach(question.terms, rows), 1e-9)
+    counts = lexicon.counts(question.terms, rows)
+    lexical = lexicon.score(question.terms, rows, *near[:2], weights, counts)
+    lexical /= max(float(lexical.max(initial=0)), ENOUGH * lexicon.reach(question.terms, rows, counts), 1e-9)
     labels = LABEL * lexicon.label(question.terms, rows)
     contributions = {
         "words": LEXICAL * lexical,

@@ -94,8 +94,19 @@ class Lexicon:
         """The length of each text in characters, by row; 0 without a text."""
         return self._now().lengths
 
+    def counts(self, terms: list[str], rows: Int64) -> list[Float32]:
+        """Returns for each term how often the text of each of ``rows`` (n,) holds it."""
+        words = self._now()
+        return [self._posting(words, term, "text").at(rows) for term in terms]
+
     def score(
-        self, terms: list[str], rows: Int64, position: Int64, met: Int64, weights: Float32 | None = None
+        self,
+        terms: list[str],
+        rows: Int64,
+        position: Int64,
+        met: Int64,
+        weights: Float32 | None = None,
+        counts: list[Float32] | None = None,
     ) -> Float32:
         """Returns the BM25 (n,) of ``rows``, with part of their neighbours' terms; at least 0.
 
@@ -105,35 +116,46 @@ class Lexicon:
             position: the position in ``rows`` of the memory of each neighbour in ``met``.
             met: neighbours of ``rows`` in trajectories.
             weights: (n,) how much the neighbours of each row count; None if all count in full.
+            counts: the ``counts`` of ``rows``; None if they are not known.
         """
         words = self._now()
+        counts = self.counts(terms, rows) if counts is None else counts
         many = np.bincount(position, minlength=len(rows))[position]
         share = CONTEXT_SHARE * np.minimum(1, MOST_CONTEXT / many)
         if weights is not None:
             share = share * weights[position]
-        position, met = np.concatenate([np.arange(len(rows)), position]), np.concatenate([rows, met])
+        position = np.concatenate([np.arange(len(rows)), position])
         weight = np.concatenate([np.ones(len(rows)), share])
-        length = np.bincount(position, weight * words.lengths[met], len(rows)).astype(np.float32)
+        lengths = np.concatenate([words.lengths[rows], words.lengths[met]])
+        length = np.bincount(position, weight * lengths, len(rows)).astype(np.float32)
         length /= max(float(length.mean()), 1.0) if len(rows) else 1.0
         total = np.zeros(len(rows), np.float32)
-        for term in terms:
+        for term, count in zip(terms, counts, strict=True):
             posting = self._posting(words, term, "text")
             if len(posting.rows):
-                count = np.bincount(position, weight * posting.at(met), len(rows)).astype(np.float32)
+                if len(met):
+                    held = np.concatenate([count, posting.at(met)])
+                    count = np.bincount(position, weight * held, len(rows)).astype(np.float32)
                 total += words.idf(posting) * _saturate(count, length)
         return total
 
-    def reach(self, terms: list[str], rows: Int64) -> float:
+    def reach(self, terms: list[str], rows: Int64, counts: list[Float32] | None = None) -> float:
         """Returns the BM25 of a memory of mean length that holds each term once.
 
         A term that none of ``rows`` (n,) holds counts as a term of no text, so that hidden memories change nothing.
         A label of one of them, such as the name of a speaker, and a term that is too frequent to be read do not count.
+
+        Args:
+            terms: the terms of the query.
+            rows: (n,).
+            counts: their ``counts``; None if they are not known.
         """
         words = self._now()
+        counts = self.counts(terms, rows) if counts is None else counts
         total, unknown = 0.0, words.idf(NOWHERE)
-        for term in terms:
+        for term, count in zip(terms, counts, strict=True):
             posting = self._posting(words, term, "text")
-            if posting.at(rows).any():
+            if count.any():
                 total += words.idf(posting)
             elif not (posting.frequent or self._posting(words, term, "labels").at(rows).any()):
                 total += unknown
@@ -199,9 +221,10 @@ class Lexicon:
 def best_of(scores: Float32, n: int, allowed: Rows | None) -> Int64:
     """Returns the ``n`` allowed rows with the highest of the ``scores`` of all rows, without those that score 0."""
     if allowed is None:
-        found = np.flatnonzero(scores > 0)
-        if len(found) > max(n, MANY):
+        above = scores > 0
+        if np.count_nonzero(above) > max(n, MANY):
             return largest(scores, n)
+        found = np.flatnonzero(above)
     else:
         rows = np.asarray(allowed)
         rows = rows[rows < len(scores)]

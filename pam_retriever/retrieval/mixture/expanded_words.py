@@ -37,7 +37,7 @@ class ExpandedWords:
     def score(self, cues: Cues, pools: Pools) -> Float32:
         scores = pools.grid(self._of_all(cues))
         if pools.hidden is not None:
-            scores = np.where(pools.hidden, pools.grid(self._scores(cues, self._own)), scores)
+            scores = np.where(pools.hidden, pools.grid(self._own.scores_of(cues.words)), scores)
         return (scores * by_length(cues, pools))[:, None]
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
@@ -46,11 +46,8 @@ class ExpandedWords:
     def _of_all(self, cues: Cues) -> Float32:
         """Returns the scores (Q, n), computed once for proposals and features."""
         if self._last is None or self._last[0] is not cues or self._last[1] != len(self._log):
-            self._last = cues, len(self._log), self._scores(cues, self._all)
+            self._last = cues, len(self._log), self._all.scores_of(cues.words)
         return self._last[2]
-
-    def _scores(self, cues: Cues, words: BM25) -> Float32:
-        return np.stack([words.scores(query_words) for query_words in cues.words])
 
 
 class _RequestWords:

@@ -100,7 +100,7 @@ class Words:
     def _scores(self, cues: Cues) -> Float32:
         """Returns the scores (Q, n), computed once for proposals and features."""
         if self._last is None or self._last[0] is not cues:
-            self._last = cues, np.stack([self._bm25.scores(words) for words in cues.words])
+            self._last = cues, self._bm25.scores_of(cues.words)
         return self._last[1]
 
 

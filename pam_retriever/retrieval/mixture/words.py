@@ -47,6 +47,11 @@ class BM25:
         self._version: object = None
         self._known = TermScoreCache(MOST_CACHED)
 
+    def scores_of(self, questions: Sequence[Sequence[str]]) -> Float32:
+        """Returns the scores (Q, n) for the words of Q questions."""
+        rows = [self.scores(words) for words in questions]
+        return rows[0][None] if len(rows) == 1 else np.stack(rows)
+
     def scores(self, words: Sequence[str]) -> Float32:
         """Returns scores (n,), at least 0. A repeated word of the question counts once."""
         self._follow()
