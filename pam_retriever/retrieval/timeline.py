@@ -84,11 +84,12 @@ class Timeline:
         self._database, self._lexicon = database, lexicon
         self._building = threading.Lock()
         self._known: ParsedTimes | None = None  # replaced as a whole: another thread may read it
+        self._asked: tuple[tuple[int, int], str | None] | None = None  # a version, and the kind of its times
         self._missed = False
 
     def periods(self, text: str, now: datetime | None, visible: Rows | None = None) -> list[Period]:
         """Returns the periods in a question, or the period before or after an event; none if no memory has a date."""
-        if self._database.times.kind() != "dates":
+        if self._kind() != "dates":
             return []
         from pam_retriever.timewords.reader import read_question  # not imported if no memory has a date
 
@@ -98,6 +99,17 @@ class Timeline:
             anchored = None if dated is None else read_anchor(text, self._lexicon, dated, visible)
             return [] if anchored is None else [anchored]
         return periods
+
+    def _kind(self) -> str | None:
+        """Returns the kind of the stored times; asks the database once for each version of them."""
+        version = self._version()
+        asked = self._asked
+        if asked is None or asked[0] != version:
+            self._asked = asked = (version, self._database.times.kind())
+        return asked[1]
+
+    def _version(self) -> tuple[int, int]:
+        return self._database.memories.words_version, self._database.times.log.version
 
     def evidence(self, periods: Sequence[Period], visible: Rows | None = None) -> TimeEvidence | None:
         """Returns the evidence of periods for the memories; None for no evidence.
@@ -185,9 +197,7 @@ class Timeline:
 
     def _now(self) -> ParsedTimes:
         """Returns the stored times; nobody writes during a query."""
-        table = self._database.times
-        version = (self._database.memories.words_version, table.log.version)
-        known = self._known
+        version, known = self._version(), self._known
         if known is None or known.version != version:
             with self._building:
                 stored = self._stored(known)

@@ -65,19 +65,17 @@ def read_text(text: str, said_at: datetime | None = None, *, language: str | Non
 
 
 def _read(text: str, now: datetime | None, language: str | None, whole: bool) -> list[Period]:
-    local, zone = local_time(now)
     if language is not None and language not in LANGUAGES:
         raise InvalidInput(
             f"language={language!r}.", f"one of {', '.join(LANGUAGES)}", "Leave it out to have it found."
         )
     text = text[:MAX_CHARACTERS]
-    if whole and is_about_words(text):
-        return []
-    if not _FIRST_YEAR <= local.year <= _LAST_YEAR or not names_a_time(text, 0, len(text)):
-        return []
+    if not names_a_time(text, 0, len(text)) or (whole and is_about_words(text)):
+        return []  # most questions
+    local, zone = local_time(now)
     parts = [(0, len(text))] if whole else _parts(text)
     parts = [(first, last) for first, last in parts if len(parts) == 1 or names_a_time(text, first, last)]
-    if not parts:
+    if not parts or not _FIRST_YEAR <= local.year <= _LAST_YEAR:
         return []
     language = language or language_of(text)
     periods: list[Period] = []

@@ -43,6 +43,7 @@ class _Needed(NamedTuple):
     alone: frozenset[str]
     units: frozenset[str]  # these need one of ``beside``: "week" is no time, "last week" is
     beside: frozenset[str]
+    ordinals: frozenset[str]  # after "on": "on the first"
 
 
 @lru_cache(maxsize=2)
@@ -63,6 +64,7 @@ def _needed() -> _Needed:
     alone: set[str] = {*DECADES, *(f"{name}n" for name in DECADES)}  # "in den Neunzigern"
     units: set[str] = set()
     beside: set[str] = set()
+    ordinals: set[str] = set()
     for language in LANGUAGES:
         single, phrases = words(language)
         entries = [(word, entry) for word, entry in single.items()]
@@ -85,10 +87,10 @@ def _needed() -> _Needed:
             )
             if named is None and code in "LVXTAFNOBewvcs":
                 named = beside
+                ordinals.update([word] if code == "O" else ())
             if named is not None:
                 named.update(part for part in _WORD.findall(word) if len(part) > 1)  # not the "s" of "valentine's"
-    units.add("on")  # "on the first"
-    return _Needed(frozenset(alone), frozenset(units), frozenset(beside))
+    return _Needed(frozenset(alone), frozenset(units), frozenset(beside), frozenset(ordinals))
 
 
 def names_a_time(text: str, start: int, end: int) -> bool:
@@ -99,7 +101,11 @@ def names_a_time(text: str, start: int, end: int) -> bool:
     needed = _needed()
     if not needed.alone.isdisjoint(found):
         return True
-    return not (needed.units.isdisjoint(found) or needed.beside.isdisjoint(found))
+    if "on" in found and not needed.ordinals.isdisjoint(found):
+        return True
+    units = needed.units.intersection(found)
+    beside = needed.beside.intersection(found) if units else units
+    return bool(beside) and len(units | beside) > 1  # one word is not both
 
 
 def language_of(text: str) -> str:
