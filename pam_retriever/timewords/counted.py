@@ -22,7 +22,7 @@ from pam_retriever.timewords.periods import (
     weekend,
 )
 from pam_retriever.timewords.standing import begins_phrase, begins_sentence, is_adverb
-from pam_retriever.timewords.tense import PERFECT
+from pam_retriever.timewords.tense import PAST, PERFECT
 from pam_retriever.timewords.things import is_day_of_thing, is_of_thing
 
 
@@ -153,7 +153,8 @@ def ago(match: Match) -> Atom | None:
     if match.has("B") and match.context.language != "de":
         following = match.next()  # German "vor" is both "before" and "ago"
         ends = following is None or (following.code == "." and match.next(2) is None)
-        told = PERFECT.search(" ".join(token.text for token in match.tokens), match.context.language)
+        text = " ".join(token.text for token in match.tokens)
+        told = PERFECT.search(text, "en") or PAST.search(text, "en")
         if not ends or match.codes() != "BNU" or told is None:
             return None  # "how often before two weeks are over", unlike "what you told me before 2 weeks"
     return _distant(match, -1)
@@ -285,12 +286,20 @@ def this_day_then(match: Match) -> Atom | None:
     return match.fixed((day - around * DAY, day + (1 + around) * DAY), "day")
 
 
+_DAY_NAMES = listed("today yesterday tomorrow tonight")  # "the today widget", unlike "tmrw bell ringing"
+
+
 def day_from_today(match: Match) -> Atom | None:
     """Reads "yesterday", "tomorrow at 3 pm", "yesterday evening"."""
     token, previous = match.token("R"), match.tokens[match.first - 1] if match.first else None
     measured = previous is not None and (previous.code in "tN" or previous.text in ("viel", "viele", "pro"))
     following = match.next()
-    if match.context.language == "en" and not match.context.said and match.codes() == "R" and token.text.islower():
+    if (
+        match.context.language == "en"
+        and not match.context.said
+        and token.text.split()[-1].removesuffix("'s") in _DAY_NAMES
+        and match.codes() == "R"
+    ):
         article = previous is not None and previous.code == "t"
         if not is_day_of_thing(match) and (article or begins_sentence(match.tokens, match.first)):
             return None  # "the today widget"

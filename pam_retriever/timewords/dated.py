@@ -256,9 +256,9 @@ _REPORTS = listed(
 
 
 def _is_reported(match: Match) -> bool:
-    """Whether a quarter is of a report: "the Q1 numbers", unlike "the Q1 button"."""
-    following = match.next()
-    return following is not None and following.text.lower() in _REPORTS
+    """Whether a quarter is of a report: "the Q1 numbers", "Q1 harvest report", unlike "the Q1 button"."""
+    behind = match.tokens[match.last + 1 : match.last + 3]
+    return any(token.text.lower() in _REPORTS for token in behind) and behind[0].code == "x"
 
 
 def quarter(match: Match) -> Atom | None:

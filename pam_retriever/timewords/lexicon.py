@@ -33,7 +33,7 @@ _TELLING = {
     "en": "the what who did were is in on and of to i we you she he it they where which when how for with my",
     "de": "der die das wer ist war haben wir und im am ich nicht wann wo wie den dem ein eine mit hat sie auf für zu"
     " bei nach mein meine hab uns mir noch"
-    " steht welche welchen welcher kommt kommen gibt kann vom zum zur beim kw",
+    " steht welche welchen welcher kommt kommen gibt kann vom zum zur beim kw darf man muss soll",
     "fr": "le la les qui que qu est nous et en des du dans je pas quand il elle une un avons ont au été on fait ce"
     " avant après quart environ peu y ma mes ses sa chez avec sur où quel quelle",
     "es": "el la los qué quién que y en del por para con no una un fue pasó hace está cuándo es su yo lo antes después"

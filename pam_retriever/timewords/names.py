@@ -33,6 +33,8 @@ def is_person(match: Match, named: Token) -> bool:
     following, language = match.next(), match.context.language
     if not front:
         return False
+    if is_named(match):
+        return True
     following_names = named.text.lower() in NAMES or named.text.lower() in _GIVEN_NAMES
     of = front[-1].code == "o" or front[-1].text.lower() == "von"
     if of and named.text[0].isupper() and following_names and front[0].text.lower() in _RELATIVES:
@@ -81,9 +83,14 @@ _PERSONAL = listed("surname child children phone wife husband mother father vet 
 
 
 def is_named(match: Match) -> bool:
-    """Whether a weekday is a name: "a dog named Friday", "the enum value for monday", "wednesday's surname"."""
+    """Whether a weekday or a month is a name: "a dog named Friday", "enum value for monday", "wednesday's surname"."""
     front, following = [token.text.lower() for token in match.tokens[: match.first]], match.next()
-    genitive = match.tokens[match.first].code == "n" and match.tokens[match.first].start == match.token("W").start
+    if match.context.language != "en":
+        return False
+    if front[-1:] == ["called"] and match.has("M"):
+        return True  # "a dog called march"
+    first = match.tokens[match.first]
+    genitive = first.code == "n" and match.has("W") and first.start == match.token("W").start
     if genitive and following is not None and following.text in _PERSONAL:
         return True
     called = front[-1:] == ["called"] and front[-2:-1] and front[-2] in _CALLED

@@ -154,7 +154,7 @@ PRESENT = Forms(
         ("Do you cook?", rf"\bdo you (?!(?:{_KNOWN}|have|love|like)\b)"),
         (
             "Are they still cooking?",
-            rf"(?:\b(?:am|is|are)|['’](?:m|s|re))(?: (?:still|also|{_PEOPLE}|you))*"
+            rf"(?:\b(?:am|is|are)|['’](?:m|s|re))(?: (?:still|also|{_PEOPLE}|you|(?:the|our) \w+s))*"
             rf" (?!(?:{_KNOWN}|going|looking|missing|showing|being)\b|the\b|during\b)[a-z]{{2,}}ing\b",
         ),
         (
@@ -172,6 +172,7 @@ PRESENT = Forms(
         (
             "Which tasks are left?",
             r"\b(?:to-?dos?|tasks|agenda|appointments|deadlines|reminders|itinerary|shifts|bookings|birthdays"
+            r"|court dates?|due dates?"
             r"|(?:calendar|schedule|plans)(?= (?:on|for|this|in)\b))\b",
         ),
     ),

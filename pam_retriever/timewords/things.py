@@ -14,7 +14,7 @@ _EVENTS = listed(
     " breakfast brunch lunch dinner supper bbq barbecue picnic party wedding graduation concert gig trip trips flight"
     " flights drive visit visits tour holiday vacation conference conf summit offsite retreat sprint deploy deploys"
     " deployment release rollout outage incident incidents backup backups migration plans delivery deliveries"
-    " inspection maintenance surgery therapy physio haircut dentist doctor gp vet optician"
+    " inspection maintenance surgery therapy physio haircut podcast dentist doctor gp vet optician"
 )
 _RECORDS = listed(
     "note notes minutes agenda recap summary report reports invoice invoices bill bills receipt receipts payslip"
@@ -65,7 +65,8 @@ def _leads(match: Match, lowered: str, most: int) -> bool:
     tokens, at, language = match.tokens, match.last + 1, match.context.language
     front = tokens[match.first - 1] if match.first else None
     allowed = _SHOWN | _RECORDS if lowered in NAMES_OR_WORDS else _SHOWN | _RECORDS | _ASKING
-    if front is not None and front.code in "xZ#" and front.text.lower() not in allowed:
+    short = 0 < len(lowered) <= _SHORT and lowered not in NAMES_OR_WORDS  # "phone contract sept invoice"
+    if front is not None and front.code in "xZ#" and front.text.lower() not in allowed and not short:
         return False
     while at < len(tokens) and most and tokens[at].code == "x" and tokens[at].text not in THINGS:
         at, most = at + 1, most - 1
@@ -94,7 +95,9 @@ def has_a_year(match: Match) -> bool:
     if language != "en" or abs(match.number("Y") - match.context.now.year) > _NEAR_YEARS:
         return False
     front = [token.text for token in tokens[max(0, match.first - 2) : match.first] if token.code == "x"]
-    if front and phrase_ends(tokens, match.last + 1, language):
+    end = match.last + 1
+    placed = bool(front) and front[-1] in _SEVERAL_YEARS and end < len(tokens) and tokens[end].code == "x"
+    if front and (phrase_ends(tokens, end, language) or (placed and phrase_ends(tokens, end + 1, language))):
         several = front[-1] in _RECORDS | _EVENTS and front[-1].endswith("s") and not front[-1].endswith("ss")
         if several or front[-1] in _SEVERAL_YEARS or front[0] in _PLACED:
             return True
@@ -107,6 +110,7 @@ def has_years(noun: str) -> bool:
 
 
 _NEAR_YEARS = 20
+_SHORT = 4  # letters; no title and no name has these forms ("oct", "thu")
 _OF_VERSIONS = listed("to v version section chapter figure table page release")  # "update to 12.8."
 
 

@@ -82,7 +82,7 @@ t1: the a an|o1: of|i1: in during throughout within over in_about in_around in_r
 n1: on|h1: at|r1: for|b1: between|&1: and or vs versus|f1: from
 u1: to through thru until till til – — -|s1: since|a1: after later_than more_recent_than
 aage: newer_than no_older_than not_older_than|g1: around about circa approx approx_.
-B1: before prior_to preceding leading_up_to earlier_than|Bage: older_than
+B1: before prior_to preceding leading_up_to run-up_to lead-up_to earlier_than|Bage: older_than
 q1: by up_to up_to_and_including no_later_than up_until
 j1: onward onwards|y1: to_date|E1: every each every_other every_second|x: starting commencing ending ended
 x: last_name last_names last_minute last_resort next_door next_to

@@ -66,7 +66,7 @@ def _is_no_day(match: Match) -> bool:
         or _is_person(match)
         or (match.codes() == "tW" and match.token("W").text == "sun")
         or (article in ("a", "an") and not any(match.has(code) for code in "LXTV"))
-        or (match.context.language == "en" and is_named(match))
+        or is_named(match)
     )
 
 
