@@ -73,7 +73,8 @@ def _leads(match: Match, lowered: str, most: int) -> bool:
     if at >= len(tokens) or tokens[at].text not in THINGS or tokens[at].code != "x":
         return False
     noun = tokens[at].text
-    if (lowered == "may" and noun in _VERBS) or (lowered == "sat" and noun in _OF_SCORES):
+    verb = noun in _VERBS and (lowered == "may" or (lowered in _NAMED and at + 1 < len(tokens)))  # "june call me back"
+    if verb or (lowered == "sat" and noun in _OF_SCORES):
         return False
     if phrase_ends(tokens, at + 1, language) or tokens[at + 1].code == "Y":
         return True
@@ -86,6 +87,9 @@ def _follows(match: Match, lowered: str) -> bool:
     front = match.tokens[match.first - 1] if match.first else None
     if front is None or front.code != "x" or not phrase_ends(match.tokens, match.last + 1, match.context.language):
         return False
+    following = match.next()
+    if lowered in NAMES_OR_WORDS and following is not None and following.code != ".":
+        return following.text in _ASKING and front.text in THINGS  # "brunch sun where", unlike "the report may have"
     return front.text in (_RECORDS if lowered in _NAMED else THINGS)
 
 
