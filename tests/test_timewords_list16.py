@@ -123,6 +123,7 @@ FORMS = {
         ("friday i'm in love lyrics", []),
         ("the day after tomorrow cast", []),
         ("lyrics I noted yesterday", ["2025-10-13"]),
+        ("born 12 May 1984, which actress", ["1984-05-12"]),
     ],
     "a word in place of a month or a weekday": [
         ("who is on the march for the climate", []),
@@ -181,6 +182,8 @@ TEXTS = [
     ("February was dull here.", ["2025-02-01 to 2025-02-28"]),
     ("June was late as always.", []),
     ("We met in May 2018 and married that October.", ["2018-05-01 to 2018-05-31", "2018-10-01 to 2018-10-31"]),
+    ("Ann Lee (born 12 May 1984) is an English actress.", ["1984-05-12"]),
+    ("Until 1986 he had the weekend breakfast show.", ["until 1986-12-31"]),
     ('He said "see you tomorrow".', ["2025-10-15"]),
 ]
 

@@ -70,7 +70,8 @@ def plain_weekend(match: Match) -> Atom | None:
     following = match.next()
     adverb = match.context.language == "zh" or match.tokens[match.first].text.lower() == "el"  # "el fin de semana"
     beside = match.first > 0 and match.tokens[match.first - 1].code in "Bsaq"  # "before the weekend"
-    thing = match.codes() == "U" and is_of_thing(match, match.token("U").text)  # "weekend run"
+    first = match.codes() == "U" and match.first == 0 and not match.context.said
+    thing = first and is_of_thing(match, match.token("U").text)  # "weekend run"
     if match.codes() in ("U", "tU") and not (adverb or beside or thing):
         return None
     if match.token("U").text.lower() == "weekends":

@@ -246,7 +246,8 @@ def season(match: Match) -> Atom | None:
         thing = following is not None and following.code == "x" and following.text.lower() not in _AFTER_SEASON
         if english and thing and previous is not None and previous.code in "rouxhg" and match.has("t"):
             return None  # "the manual for the fall protection harness"
-    weak = doubtful or match.codes() != "S" or not is_of_thing(match, match.token("S").text)
+    bare = match.codes() == "S" and not (doubtful or match.context.said)
+    weak = not (bare and is_of_thing(match, match.token("S").text))
     return in_year(match, lambda y: season_of(y, number), "season", weak=weak)
 
 

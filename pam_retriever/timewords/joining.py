@@ -197,7 +197,9 @@ def joined(tokens: list[Token], found: list[Atom], context: Context) -> list[Tim
     """Returns the times that the atoms of a sentence mean together, in order."""
     joiner = Joiner(tokens, context)
     times: list[Time] = []
-    found = _with_years(joiner, [atom for atom in found if not is_title(tokens, atom.first, atom.last)])
+    found = _with_years(
+        joiner, [atom for atom in found if not is_title(tokens, atom.first, atom.last, not context.said)]
+    )
     found = _beside_others(joiner, _in_week(joiner, _that_year(joiner, found)))
     ends, at, listed = _ends_of_lists(joiner, found), 0, False
     while at < len(found):

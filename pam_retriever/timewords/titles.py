@@ -82,14 +82,15 @@ _GOVERNORS = frozenset("inrhsBafguq")
 
 def _leads_to_work(tokens: list[Token], first: int, last: int) -> bool:
     """Whether a time begins the name of a work: "friday i'm in love lyrics"."""
-    if not _ABOUT_WORKS.isdisjoint(token.text for token in tokens[last + 1 : last + 6]):
+    figures = any(token.code in "YDNOC" for token in tokens[first : last + 1])  # "born 12 May 1984, an actress"
+    if not figures and not _ABOUT_WORKS.isdisjoint(token.text for token in tokens[last + 1 : last + 6]):
         return tokens[first].code not in _GOVERNORS and begins_sentence(tokens, first)
     return False
 
 
-def is_title(tokens: list[Token], first: int, last: int) -> bool:
+def is_title(tokens: list[Token], first: int, last: int, question: bool = False) -> bool:
     """Whether a time is a title: "lyrics of September", "a review of August by Ann Lee", "I saw The Last Summer"."""
-    if is_street(tokens, first, last) or _leads_to_work(tokens, first, last):
+    if is_street(tokens, first, last) or (question and _leads_to_work(tokens, first, last)):
         return True
     at = first if tokens[first].code == "t" else first - 1  # of an article
     if at > 0 and tokens[at].code == "t" and tokens[at].text.istitle() and tokens[at - 1].code in "xZ":
