@@ -57,6 +57,11 @@ def _fill(index):
     index.add(_vectors(20, 9), ids=[f"filler {at}" for at in range(20)], texts=["nothing of note"] * 20)
 
 
+def _fill_numbered(index):
+    """As ``_fill``, for functions that read a number."""
+    index.add(_vectors(20, 9), texts=["nothing of note"] * 20, metadatas=[{"number": 100 + at} for at in range(20)])
+
+
 def _named(index):
     """Returns the evidence by mention of the question that names ticket 7."""
     hits = index.recall(np.ones(DIM), k=30, text="what happened after ticket number 7?", explain=True)
@@ -115,6 +120,152 @@ def test_another_function_is_a_change_of_names(tmp_path):
         index.update("tea", text="Ticket Number 7, again")
 
 
+async def later(metadata, text):
+    """Names nothing when it is called."""
+    return metadata["number"]
+
+
+def taking(metadata, text):
+    """Takes from the metadata what it reads."""
+    metadata.pop("source", None)
+    return metadata.pop("title", None)
+
+
+def an_array(metadata, text):
+    """Returns the names in an array."""
+    return np.array(several(metadata, text))
+
+
+def not_given(metadata, text):
+    """Returns no name, as ``and`` does."""
+    return "headline" in metadata and metadata["headline"]
+
+
+class Listed(list):
+    """A list of tickets that names them; an empty list is false."""
+
+    def __call__(self, metadata, text):
+        return ticket(metadata, text)
+
+
+class Awaited:
+    """An object that names nothing when it is called."""
+
+    async def __call__(self, metadata, text):
+        return "Ticket Number 7"
+
+
+@pytest.mark.parametrize("function", [later, Awaited(), lambda metadata, text: None, str.upper])
+def test_what_cannot_name_is_refused_at_once(function):
+    with pytest.raises(InvalidInput, match="a function with a name"):
+        PredictiveAssociativeIndex(DIM, names=function)
+
+
+@pytest.mark.parametrize("keys", [np.array(["title", "name"]), np.array(["title"]), "title", 7, {"title"}])
+def test_keys_are_a_list_or_a_tuple(keys):
+    with pytest.raises(InvalidInput, match="keys of the metadata, or a function"):
+        PredictiveAssociativeIndex(DIM, names=keys)
+
+
+def test_arrays_of_names_and_no_name():
+    index = PredictiveAssociativeIndex(DIM, names=an_array)
+    _add(index, *TICKETS)
+    assert set(_named(index)) == {"boiler", "pump"}
+    index = PredictiveAssociativeIndex(DIM, names=not_given)
+    _add(index, *TICKETS)
+    assert _named(index) == {}
+
+
+def test_a_callable_that_is_false_is_a_function_like_others():
+    index = PredictiveAssociativeIndex(DIM, names=Listed())
+    assert index._store.database.mentions.naming.openings
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(7, "returned 7"), (b"Ticket", "returned b'Ticket'"), ([None], "returned None")]
+)
+def test_a_value_that_is_no_name_is_named(value, said):
+    def returning(metadata, text):
+        return value
+
+    index = PredictiveAssociativeIndex(DIM, names=returning)
+    with pytest.raises(InvalidInput, match=said):
+        _add(index, "tea")
+    assert len(index) == 0
+
+
+def test_a_function_may_change_the_metadata_that_it_gets():
+    index = PredictiveAssociativeIndex(DIM, names=taking)
+    index.add(
+        _vectors(2),
+        ids=["boiler", "pump"],
+        texts=["The boiler leaks.", "See [this](notes/boiler.md)."],
+        metadatas=[{"title": "Boiler", "source": "notes/boiler.md"}, {"title": "Pump"}],
+    )
+    _fill(index)
+    assert index.recall("pump", mode="association", k=1).ids == ["boiler"]
+    assert index.find(where={"title": "Boiler"})[0].metadata == {"title": "Boiler", "source": "notes/boiler.md"}
+
+
+@pytest.mark.parametrize("call", ["add", "delete", "observe", "close", "erase", "feedback", "save"])
+def test_a_function_that_changes_its_index_stores_nothing_and_breaks_nothing(tmp_path, call):
+    calls = {
+        "add": lambda index: index.add(_vectors(1), ids=["inner"], texts=["inner"], metadatas=[{"number": 1}]),
+        "delete": lambda index: index.delete("tea"),
+        "observe": lambda index: index.observe(["tea", "pump"]),
+        "close": lambda index: index.close(),
+        "save": lambda index: index.save(tmp_path / "saved"),
+        "erase": lambda index: index.erase(ids=["tea"]),
+        "feedback": lambda index: index.feedback(_vectors(1)[0], {"tea": 1}),
+    }
+    begun = []
+
+    def reentrant(metadata, text):
+        if metadata["number"] == 7:
+            begun.append(call)
+            calls[call](index)
+        return ticket(metadata, text)
+
+    with PredictiveAssociativeIndex.open(tmp_path / "index", DIM, names=reentrant) as index:
+        _add(index, "pump", "tea")
+        with pytest.raises(InvalidInput, match="changed"):
+            _add(index, "boiler")
+        assert begun == [call]
+        assert sorted(record.id for record in index.find()) == ["pump", "tea"]
+        assert set(index.recall(np.ones(DIM), k=9, text="ticket number 8").ids) == {"pump", "tea"}
+        _fill_numbered(index)
+        index.update("tea", text="Ticket Number 8, again")
+        assert index.recall("tea", mode="association", k=1).ids == ["pump"]
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        assert len(index) == 22
+
+
+def test_after_a_refused_change_a_function_goes_on_wherever_the_index_is(anywhere):
+    refused = []
+
+    def meddling(metadata, text):
+        try:
+            index.delete("boiler")
+        except (InvalidInput, RuntimeError) as error:  # an engine refuses it by itself
+            refused.append(error)
+        return ticket(metadata, text)
+
+    index = anywhere(DIM, names=meddling)
+    _add(index, *TICKETS)
+    assert len(refused) >= 3
+    assert _named(index)["boiler"] == EVIDENCE
+
+
+def test_a_function_may_ask_its_index(tmp_path):
+    def asking(metadata, text):
+        assert len(index.recall(np.ones(DIM), k=1)) <= len(index)
+        return ticket(metadata, text)
+
+    with PredictiveAssociativeIndex.open(tmp_path / "index", DIM, names=asking) as index:
+        _add(index, *TICKETS)
+        assert set(_named(index)) == {"boiler", "pump"}
+
+
 @pytest.mark.parametrize("function", [failing, wrong, Naming(keys=failing)])
 def test_a_function_that_fails_stores_nothing(tmp_path, function):
     with PredictiveAssociativeIndex.open(tmp_path / "index", DIM, names=function) as index:
@@ -131,6 +282,9 @@ def test_tenants_share_the_function(tmp_path):
         for name in ("ann", "ben"):
             _add(index.tenant(name), *TICKETS)
         assert set(_named(index.tenant("ann"))) == {"boiler", "pump"}
+    for follow in (False, True):
+        with PredictiveAssociativeIndex.open(tmp_path / "index", read_only=True, follow=follow, names=ticket) as index:
+            assert _named(index.tenant("ann"))["boiler"] == EVIDENCE  # by the names, not by ids
     with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
         assert set(_named(index.tenant("ben"))) == {"boiler", "pump"}
         for name in ("ben", "eve"):  # a new tenant has the same names

@@ -210,6 +210,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Recalling, Tenants, Inspect
         """
         check_flag("overwrite", overwrite)
         folder = read_path("path", path)
+        naming.check_outside(self._store)  # a copy would wait for the change around it
         with self._lock.shared():
             opened = self._store.opened
             if opened is not None and folder.resolve() == opened.resolve():
@@ -228,6 +229,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Recalling, Tenants, Inspect
         """
         if self._lock.forked:
             return
+        naming.check_outside(self._store)
         try:
             self._background.finish()
         finally:

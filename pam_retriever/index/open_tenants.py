@@ -79,6 +79,7 @@ class OpenTenants:
             if index is None:
                 store, gone = self._open(name), self._unheld
                 index, background = self._make(self._names(), store)
+                store.database.mentions.give(self._store.database.mentions.naming)  # where nothing may be changed, too
                 self._opened[name] = _Opened(weakref.ref(index, lambda _: gone.append(name)), store, background)
             self._recent[name] = index
             self._recent.move_to_end(name)

@@ -102,15 +102,15 @@ class MentionGraph:
             known: all names of the index; new names are added. None looks the names up.
         """
         documents = self._store.documents(rows, texts=self._rules.names.needs_text)
+        links = [(one.row, self._rules.links.keys_of(one.id, one.metadata)) for one in documents]
+        # after the links: a function of the user may change the metadata
         names = {one.row: self._rules.names.of(one.metadata, one.text) for one in documents}
         distinct = dict.fromkeys(name.phrase for several in names.values() for name in several)
         numbers = dict(self._store.known(distinct)) if known is None else known
         fresh = [phrase for phrase in distinct if phrase not in numbers]
         numbers.update(self._store.add_names(fresh))
         called = [(numbers[name.phrase], row, name.short) for row, several in names.items() for name in several]
-        called += [
-            (key, one.row, False) for one in documents for key in self._rules.links.keys_of(one.id, one.metadata)
-        ]
+        called += [(key, row, False) for row, keys in links for key in keys]
         self._store.add_called(called)
         return fresh
 

@@ -7,11 +7,14 @@ ignored, too. So no title can make adding slow.
 
 from __future__ import annotations
 
+import inspect
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import dropwhile, islice
+from typing import cast
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.mentions.folding import CAPITALS, fold, words
@@ -31,6 +34,7 @@ _HEADING = re.compile(
     r"^ {0,3}#{1,6}[ \t]+(?P<marked>[^\n]*?)[ \t]*#*[ \t]*$|^(?P<under>[^\n]+)\n(?:=+|-+)[ \t]*$", re.M
 )
 
+_running = threading.local()  # ``function``: whether this thread is in a function of the user
 # from metadata and text to names: one string, several or None
 NameFunction = Callable[[Mapping[str, object], "str | None"], "str | Iterable[str] | None"]
 MOST_PHRASES = 256  # per text: the first ones
@@ -144,7 +148,8 @@ class Naming:
         Raises:
             InvalidInput: ``names`` is invalid.
         """
-        given = names if isinstance(names, Naming) else cls(names, openings=bool(names))  # type: ignore[arg-type]
+        none = isinstance(names, (tuple, list)) and not callable(names) and not names
+        given = names if isinstance(names, Naming) else cls(names, openings=not none)  # type: ignore[arg-type]
         keys = NameRules(given.keys).names
         if callable(keys):
             name_of(keys)
@@ -207,12 +212,12 @@ def name_of(function: NameFunction) -> str:
     """Returns the name by which an index knows a function again: its module and its name there.
 
     Raises:
-        InvalidInput: the function has none: it is a lambda or a partial.
+        InvalidInput: the function has none: it is a lambda or a partial; or it is async.
     """
     if isinstance(function, MissingFunction):
         return function.name
     name = _full_name(function)
-    if isinstance(function, partial) or "<lambda>" in name:
+    if isinstance(function, partial) or "<lambda>" in name or name.startswith("None.") or _is_async(function):
         raise InvalidInput(
             f"Got names={function!r}.",
             "metadata keys, a Naming, or a function with a name: the index stores the name, to know it again",
@@ -223,14 +228,42 @@ def name_of(function: NameFunction) -> str:
 
 def _full_name(function: NameFunction) -> str:
     named = function if hasattr(function, "__qualname__") else type(function)
-    return f"{named.__module__}.{named.__qualname__}"
+    return f"{getattr(named, '__module__', None)}.{named.__qualname__}"
+
+
+def _is_async(function: NameFunction) -> bool:
+    """Whether a call returns no names, but something to wait for."""
+    calls = function, getattr(type(function), "__call__", None)  # noqa: B004 - the method itself is needed
+    return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in calls)
+
+
+def check_unchanged(inside: bool) -> None:
+    """Refuses to change, save or close an index in its own function of names: half of a change is done.
+
+    Args:
+        inside: whether this thread is inside a call of the index.
+
+    Raises:
+        InvalidInput: it is, and the function runs.
+    """
+    if inside and getattr(_running, "function", False):
+        raise InvalidInput(
+            "The function of names= changed, saved or closed its own index.",
+            "a function that only reads",
+            "Change the index before or after the call that adds memories.",
+        )
 
 
 def _called(function: NameFunction, metadata: Mapping[str, object], text: str | None) -> Iterator[str]:
     """Yields the names that a function returns."""
+    before = getattr(_running, "function", False)
     try:
-        returned = function(metadata, text)
-        names = [returned] if isinstance(returned, str) else list(islice(returned or (), MOST_NAMES))
+        _running.function = True
+        returned: object = function(metadata, text)
+        if returned is None or returned is False:  # as in ``"title" in metadata and metadata["title"]``
+            return
+        several = isinstance(returned, Iterable) and not isinstance(returned, (str, bytes))
+        names = list(islice(cast("Iterable[object]", returned), MOST_NAMES)) if several else [returned]
     except InvalidInput:
         raise
     except Exception as error:
@@ -239,11 +272,13 @@ def _called(function: NameFunction, metadata: Mapping[str, object], text: str | 
             "a string, several strings or None for every memory",
             "Mend it for this one; nothing was stored.",
         ) from error
+    finally:
+        _running.function = before
     for name in names:
         if not isinstance(name, str):
             got = f"The function names={_full_name(function)} returned {name!r:.80}."
             raise InvalidInput(got, "strings", "Leave other values out.")
-    yield from names
+        yield name
 
 
 def phrase_of(name: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pam_retriever.mentions.names import NameFunction, Naming
+from pam_retriever.mentions.names import NameFunction, Naming, check_unchanged
 from pam_retriever.store.base import Store
 
 Names = Sequence[str] | NameFunction | Naming
@@ -29,6 +29,15 @@ def set_names(store: Store, names: Names) -> None:
 
     store.again(change)
     store.apply_after_commit()
+
+
+def check_outside(store: Store) -> None:
+    """Refuses to save or close an index in its own function of names.
+
+    Raises:
+        InvalidInput: the function runs in this thread.
+    """
+    check_unchanged(store.lock.held)
 
 
 def has_to_search(store: Store) -> bool:

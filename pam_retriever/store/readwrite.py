@@ -47,6 +47,12 @@ class ReadWriteLock:
         if self.forked:
             raise forked_error()
 
+    @property
+    def held(self) -> bool:
+        """Whether this thread is inside, alone or as a reader."""
+        me = threading.get_ident()
+        return me == self._writer or me in self._readers
+
     # ---- alone
 
     @contextmanager

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from pam_retriever.mentions.names import check_unchanged
 from pam_retriever.mentions.store import SQLiteMentions
 from pam_retriever.store.folder.verification import Copy, Verification
 from pam_retriever.store.index_mentions import IndexMentions
@@ -145,6 +146,8 @@ class SQLiteDatabase:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
+        with self.connection.alone() as inside:
+            check_unchanged(inside)
         with self.connection.transaction():
             if self.settings.get(self.DERIVED) is not None:
                 self.settings.remove(self.DERIVED)  # a saved ANN index is stale after this change
