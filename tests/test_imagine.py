@@ -196,6 +196,13 @@ def test_without_a_fit_there_is_no_point_for_others():
         silent.imagine("a")
 
 
+def test_before_a_fit_a_memory_in_a_trajectory_is_not_said_to_have_no_mentions():
+    index, _ = _documents()
+    index.observe(["a", "filler 1"])
+    with pytest.raises(NotFitted, match=r"'a' has no mentions or is in a trajectory"):
+        index.imagine("a")
+
+
 def test_experience_comes_before_mentions():
     """After a fit the predictor gives the point of what was experienced, and of what names nobody."""
     index, _ = _documents()

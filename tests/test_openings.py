@@ -239,6 +239,15 @@ def test_of_a_document_in_passages_the_first_one_counts(place, field) -> None:
     assert len(index._store.database.mentions.store.names()) == 40
 
 
+@pytest.mark.parametrize("source", ["towns.csv", "https://a.org/towns"])
+def test_of_a_table_with_a_document_in_each_row_every_row_counts(source) -> None:
+    """Readers of tables give each row the path of the whole table."""
+    index = PredictiveAssociativeIndex(DIM)
+    texts = [f"Place {at} is a town." if at % 2 else "Later it grew." for at in range(40)]
+    index.add(_vectors(40), texts=texts, metadatas=[{"source": source, "row": at} for at in range(40)])
+    assert len(index._store.database.mentions.store.names()) == 20
+
+
 @pytest.mark.parametrize("kind", [None, "mail", "wiki pages"])
 def test_of_a_kind_of_text_every_one_counts(kind) -> None:
     index = PredictiveAssociativeIndex(DIM)

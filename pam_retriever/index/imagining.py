@@ -50,7 +50,7 @@ class Imagining(IndexBase):
 
         Raises:
             InvalidInput, UnknownId: an argument is invalid.
-            NotFitted: before ``fit`` for a vector, or for a memory without mentions.
+            NotFitted: before ``fit`` for a vector, or for a memory without mentions or in a trajectory.
             EmptyIndex: there are fewer than two memories, or the filter leaves fewer.
         """
         from pam_retriever.retrieval.imagination import MentionsAlone, Predictions, check_imaginable, imagine

@@ -135,9 +135,9 @@ class MentionsAlone:
         if silent is not None:
             stored = isinstance(queries, list)
             raise NotFitted(
-                f"{f'The memory {queries[silent]!r} has no mentions' if stored else 'Got a vector'}, "
+                f"{f'The memory {queries[silent]!r} has no mentions or is in a trajectory' if stored else 'Got a vector'}, "
                 "and the index was never fitted.",
-                "a fitted index, or ids of memories with mentions",
+                "a fitted index, or ids of memories with mentions that no trajectory holds",
                 "Call fit.",
             )
         return cues.given.copy()

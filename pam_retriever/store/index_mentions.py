@@ -224,7 +224,9 @@ class IndexMentions:
 
         if added is not None and not any(text and opening_names(text)[0] for text in added[-SAMPLE:]):
             return False
-        return are_named(first_parts(self.store.latest(SAMPLE)))
+        latest = self.store.latest(SAMPLE)
+        # each row of a table is a document, too, and has the table as its source
+        return are_named([one.text for one in latest if one.text]) or are_named(first_parts(latest))
 
     def _are_linked(self, added: Sequence[str | None] | None) -> bool:
         """Whether one of the latest texts links to another; of ``added`` texts, one must have a link."""
