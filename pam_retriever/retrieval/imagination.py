@@ -134,9 +134,9 @@ class MentionsAlone:
         silent = next((at for at in range(len(cues)) if at not in mentioned), None)
         if silent is not None:
             stored = isinstance(queries, list)
+            got = f"The memory {queries[silent]!r} has no mentions or is in a trajectory" if stored else "Got a vector"
             raise NotFitted(
-                f"{f'The memory {queries[silent]!r} has no mentions or is in a trajectory' if stored else 'Got a vector'}, "
-                "and the index was never fitted.",
+                f"{got}, and the index was never fitted.",
                 "a fitted index, or ids of memories with mentions that no trajectory holds",
                 "Call fit.",
             )
