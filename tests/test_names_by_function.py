@@ -266,6 +266,60 @@ def test_a_function_may_ask_its_index(tmp_path):
         assert set(_named(index)) == {"boiler", "pump"}
 
 
+def interrupted(metadata, text):
+    """Stands for Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("function", "error"), [(failing, InvalidInput), (interrupted, KeyboardInterrupt)])
+def test_a_function_that_fails_for_a_stored_memory_takes_no_names_away(tmp_path, function, error):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", DIM, names=ticket) as index:
+        _fill(index)
+        _add(index, *TICKETS)
+    with pytest.raises(error):
+        PredictiveAssociativeIndex.open(tmp_path / "index", names=function)
+    with PredictiveAssociativeIndex.open(tmp_path / "index", names=ticket) as index:  # not locked
+        assert EVIDENCE[0] in _named(index)["boiler"]
+
+
+def test_a_function_that_fails_takes_no_names_from_others_on_an_engine():
+    from engine_servers import fresh_engine
+
+    engine = fresh_engine("pgvector")
+    with PredictiveAssociativeIndex(DIM, backend=engine, names=ticket) as index:
+        _fill(index)
+        _add(index, *TICKETS)
+        with pytest.raises(InvalidInput, match="failing"):
+            PredictiveAssociativeIndex(backend=engine, names=failing)
+        assert EVIDENCE[0] in _named(index)["boiler"]
+        index.update("tea", text="Ticket Number 7, again")
+
+
+def test_a_function_that_was_passed_has_named_all_when_the_index_is_closed(tmp_path):
+    """Nobody else may have the function: a later process would ask an index without names."""
+    with PredictiveAssociativeIndex.open(tmp_path / "index", DIM, names=("headline",)) as index:
+        _fill(index)
+        _add(index, *TICKETS)
+    PredictiveAssociativeIndex.open(tmp_path / "index", names=ticket).close()
+    for read_only in (True, False):
+        with PredictiveAssociativeIndex.open(tmp_path / "index", read_only=read_only) as index:
+            assert set(_named(index)) == {"boiler", "pump"}
+
+
+def test_a_tenant_keeps_its_names_until_the_function_is_passed(tmp_path):
+    def headline(metadata, text):
+        return None
+
+    with PredictiveAssociativeIndex.open(tmp_path / "index", DIM, names=ticket) as index:
+        _fill(index.tenant("ann"))
+        _add(index.tenant("ann"), *TICKETS)
+    PredictiveAssociativeIndex.open(tmp_path / "index", names=headline).close()  # the tenant was not opened
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        assert set(_named(index.tenant("ann"))) == {"boiler", "pump"}
+    with PredictiveAssociativeIndex.open(tmp_path / "index", names=headline) as index:
+        assert _named(index.tenant("ann")) == {}
+
+
 @pytest.mark.parametrize("function", [failing, wrong, Naming(keys=failing)])
 def test_a_function_that_fails_stores_nothing(tmp_path, function):
     with PredictiveAssociativeIndex.open(tmp_path / "index", DIM, names=function) as index:

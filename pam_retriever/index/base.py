@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from pam_retriever.embedding import Embedder
-from pam_retriever.errors import InvalidInput, PAMError, counted
+from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.filters.stored import to_json
 from pam_retriever.index.background import BackgroundFits
 from pam_retriever.index.open_tenants import OpenTenants
@@ -48,7 +48,7 @@ class IndexBase:
                 embedder.check(store.embedder)
             if names is not None:
                 naming.set_names(store, names)
-        except PAMError:
+        except BaseException:  # a function of the user may raise anything
             store.close()
             raise
         self._store, self._embedder = store, embedder

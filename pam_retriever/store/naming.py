@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pam_retriever.mentions.names import NameFunction, Naming, check_unchanged
+from pam_retriever.mentions.names import MissingFunction, NameFunction, Naming, check_unchanged
 from pam_retriever.store.base import Store
 
 Names = Sequence[str] | NameFunction | Naming
@@ -13,19 +13,25 @@ Names = Sequence[str] | NameFunction | Naming
 def set_names(store: Store, names: Names) -> None:
     """Sets the names and links of an index. The next query that needs mentions searches for them.
 
+    A function names all memories at once: it may fail, and whoever asks later may not have it. Without the function,
+    memories keep the names that they have.
+
     Raises:
-        InvalidInput: ``names`` is invalid.
+        InvalidInput: ``names`` is invalid, or a function fails for a stored memory; then nothing is changed.
         MissingExtra: a pattern needs the extra ``mentions``.
         ReadOnlyIndex: the index has other names, and was opened to read.
     """
     naming, mentions = Naming.of(names), store.database.mentions
     mentions.give(naming)
-    if mentions.has(naming):
+    missing = isinstance(naming.keys, MissingFunction) and len(store.database.memories) > 0
+    if mentions.has(naming) or missing:
         return
 
     def change() -> None:
         with store.database.transaction():
             mentions.set_naming(naming)
+            if callable(naming.keys):
+                mentions.search()
 
     store.again(change)
     store.apply_after_commit()
