@@ -16,7 +16,7 @@ from pam_retriever.store import naming
 from pam_retriever.store.base import Store
 from pam_retriever.store.faults import closed_error
 from pam_retriever.store.folder.manifest import new_manifest
-from pam_retriever.store.folder.opening import load_store, new_store, open_store
+from pam_retriever.store.folder.opening import load_store, new_store, open_store, open_tenant
 from pam_retriever.store.folder.tenants import folder_of, no_tenants, write_empty
 from pam_retriever.validation import check_tenant
 
@@ -155,11 +155,11 @@ class OpenTenants:
                 manifest = new_manifest(store.dim, store.backend)
                 path = folders.make(name, lambda made: write_empty(made, manifest))
                 try:
-                    return open_store(path, store.dim, store.backend, None, encoder, "write")
+                    return open_tenant(path, store.dim, encoder)
                 except StorageError:
                     folders.remove(name)  # otherwise a new tenant would exist although the call failed
                     raise
-            return open_store(path, store.dim, store.backend, None, encoder, "write")
+            return open_tenant(path, store.dim, encoder)
         if folders is None or not folders.read_only:
             return new_store(store.dim, store.backend, None, encoder) if path is None else load_store(path, encoder)
         if path is None:

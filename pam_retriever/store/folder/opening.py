@@ -100,8 +100,23 @@ def open_store(
         _create(folder, _new_manifest(_read_dim(dim, made, embedder), backend))
     if mode != "write":
         return snapshot.view(folder, lambda database, manifest: _read(folder, database, manifest, made), mode)
+    return _open_writable(folder, made, lock_timeout)
+
+
+def open_tenant(folder: Path, dim: int, encoder: Encoder | None) -> Store:
+    """Opens for writing the store of a tenant, whose folder exists. Its manifest is read once, under the lock.
+
+    Raises:
+        InvalidInput: the tenant has another dimension.
+        IndexFormatError, IndexLocked, StorageError: see ``WritableFolder``.
+    """
+    return _open_writable(folder, None if encoder is None else Space.of(encoder), dim=dim)
+
+
+def _open_writable(folder: Path, made: Space | None, lock_timeout: float = 0.0, dim: int | None = None) -> Store:
     writable_folder = WritableFolder(folder, lock_timeout)
     with writable_folder.closed_on_error():
+        _refuse_dim(folder, writable_folder.manifest, dim)
         _check_backend(writable_folder.manifest)
         return SQLiteStore(
             writable_folder.database,
@@ -155,7 +170,10 @@ def _new_manifest(dim: int, backend: str) -> Manifest:
 
 
 def _check_dim(folder: Path, dim: int | None) -> None:
-    manifest = read_manifest(folder)
+    _refuse_dim(folder, read_manifest(folder), dim)
+
+
+def _refuse_dim(folder: Path, manifest: Manifest, dim: int | None) -> None:
     if dim is not None and dim != manifest["dim"]:
         raise InvalidInput(
             f"Got dim={dim} for the index at {folder}.", f"{manifest['dim']}, its dimension", "Leave dim out."

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import shutil
+import stat
 import tempfile
 import uuid
 from collections.abc import Callable
@@ -84,8 +86,7 @@ class TenantFolders:
         if root is None:
             return None
         path = root / folder_of(name)
-        _refuse_link(path)
-        return path if path.is_dir() else None
+        return path if _is_folder(path) else None
 
     def make(self, name: str, write: Write) -> Path:
         """Creates the folder of a tenant, completely or not at all, and returns it."""
@@ -151,8 +152,7 @@ def root_of(folder: Path, manifest: Manifest) -> Path | None:
     if named is None:
         return None
     path = folder / named
-    _refuse_link(path)
-    if not path.is_dir():
+    if not _is_folder(path):
         raise IndexFormatError(f"{path} is missing.", "the folder of the tenants", "Restore it from a copy.")
     return path
 
@@ -216,9 +216,25 @@ def write_tenants(folder: Path, taken: str | None, write: Write) -> str | None:
 
 def _refuse_link(path: Path) -> None:
     if path.is_symlink():
-        raise IndexFormatError(
-            f"{path} is a link.", "a folder of the index itself", "Put the folder that it leads to in its place."
-        )
+        raise _link_error(path)
+
+
+def _is_folder(path: Path) -> bool:
+    """Returns whether there is a folder; refuses a link. One look at the disk answers both."""
+    with explained(path):
+        try:
+            mode = os.lstat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+    if stat.S_ISLNK(mode):
+        raise _link_error(path)
+    return stat.S_ISDIR(mode)
+
+
+def _link_error(path: Path) -> IndexFormatError:
+    return IndexFormatError(
+        f"{path} is a link.", "a folder of the index itself", "Put the folder that it leads to in its place."
+    )
 
 
 def no_tenants(backend: str) -> InvalidInput:

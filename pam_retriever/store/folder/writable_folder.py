@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from collections.abc import Iterator
@@ -12,8 +13,8 @@ from pam_retriever.errors import PAMError
 from pam_retriever.store.faults import explained
 from pam_retriever.store.folder.companions import check_companions, check_links, holds_log
 from pam_retriever.store.folder.files import check_file, checksum_of, matching
-from pam_retriever.store.folder.lock import WriterLock
-from pam_retriever.store.folder.manifest import FORMAT_VERSION, Manifest, read_manifest, write_manifest
+from pam_retriever.store.folder.lock import NAME, WriterLock
+from pam_retriever.store.folder.manifest import FORMAT_VERSION, MANIFEST, Manifest, read_manifest, write_manifest
 from pam_retriever.store.folder.tenants import remove_other_tenants
 from pam_retriever.store.sqlite.connection import Connection
 from pam_retriever.store.sqlite.damage import check_everything
@@ -69,11 +70,12 @@ class WritableFolder:
     """A folder that is open for writing. Until ``close``, no other object can open it for writing.
 
     Args:
-        folder: of an index, whose manifest was read before: nothing may be written into another folder.
+        folder: of an index: nothing but the lock may be written into another folder.
         timeout: seconds to wait for another writer.
 
     Attributes:
         database: the database in the folder.
+        bare: whether the folder had only a manifest, a database and the lock: no call has left anything to remove.
 
     Raises:
         IndexFormatError: the folder is damaged, or no index.
@@ -86,9 +88,12 @@ class WritableFolder:
         check_links(folder)
         self._lock = WriterLock(folder, timeout)
         try:
-            remove_unfinished(folder)
             self._seal = WritableManifest(folder)
-            remove_other_tenants(folder, self.manifest)
+            with explained(folder), os.scandir(folder) as found:  # one look in place of one for each kind of file
+                self.bare = {entry.name for entry in found} <= {MANIFEST, NAME, self.manifest["database"]}
+            if not self.bare:
+                remove_unfinished(folder)
+                remove_other_tenants(folder, self.manifest)
             self.database = self._open()
         except BaseException:
             self._lock.release()
@@ -99,6 +104,11 @@ class WritableFolder:
         """The manifest in the folder."""
         return self._seal.manifest
 
+    @property
+    def untouched(self) -> bool:
+        """Whether the folder was bare and nothing was written to its database since."""
+        return self.bare and self._seal.whole
+
     def name_tenants(self, name: str) -> None:
         """Writes the name of the folder of the tenants to the manifest."""
         self._seal.name_tenants(name)
@@ -106,7 +116,7 @@ class WritableFolder:
     def _open(self) -> SQLiteDatabase:
         path, sha256 = self.folder / str(self.manifest["database"]), self.manifest["database_sha256"]
         check_companions(path, sealed=sha256 is not None)
-        later = sha256 if has_cache(self.folder) else None
+        later = sha256 if not self.bare and has_cache(self.folder) else None
         check_file(path, None if later else sha256)
         self._sha256, self._stamp = sha256, _stamp(path)
         try:

@@ -16,7 +16,7 @@ from pam_retriever.store.faults import explained
 from pam_retriever.store.folder import handles
 from pam_retriever.store.folder.forking import never_free, tell_of_forks
 from pam_retriever.store.sqlite.changes import Changes, store_changes
-from pam_retriever.store.sqlite.tables import SCHEMA_OF, plain, schema_of
+from pam_retriever.store.sqlite.tables import SCHEMA_OF, described, plain, schema_of
 
 Mode = Literal["create", "write", "read", "follow"]
 URI_MODES = {"create": "rwc", "write": "rw", "read": "ro", "follow": "ro"}
@@ -159,7 +159,10 @@ class Connection:
         Raises:
             IndexFormatError: the database has other tables or triggers.
         """
-        there = plain(tuple(self.fetch(SCHEMA_OF)))
+        found = tuple(self.fetch(SCHEMA_OF))
+        if found == described(tuple(self._schema)):  # mostly; to compare takes less time than to remove comments
+            return
+        there = plain(found)
         if there == schema_of(self._schema):
             return
         older = next((schema for schema in self._older if there == schema_of(schema)), None)

@@ -43,6 +43,7 @@ class Copies:
         folder: the folder that is open for writing; None for an index in memory or for reading.
         source: the folder of the predictor, if the database names one.
         space: the encoder of a new index; for a saved index, the source of its custom modules.
+        bare: whether the folder holds no file that may have to be removed; see ``WritableFolder``.
 
     Attributes:
         database: as given, or another one after another process replaced it.
@@ -69,15 +70,17 @@ class Copies:
         folder: Path | None,
         source: Path | None,
         space: Space | None,
+        bare: bool = False,
     ) -> None:
         self.database, self._restored, self.took_graphs = database, False, False
         self.source, self._dim, self._backend = source, int(manifest["dim"]), str(manifest["backend"])
         self._snapshots: Snapshots | None = None  # of an index that follows its writer
         self.predictors: dict[str, PredictorWeights] = {}
         self.built = IndexBuilder(self._backend, folder, self._dim)
+        self.version = database.connection.version  # once it is known, one statement reads all settings
         model = read_model(database.settings)
         self.space = read_space(database, space, self._dim)
-        if folder is not None:
+        if not bare and folder is not None:
             # weights of a fit that was killed before its commit
             weights.remove_other_predictors(folder, keep=model["file"] if model else None)
             ann_cache.remove_others(database, folder)

@@ -67,7 +67,8 @@ class SQLiteStore(Store):
             None if source is None else TenantFolders(source, writable_folder, database.connection.mode)
         )
         self.folder, self.dim, self.backend = folder, int(manifest["dim"]), str(manifest["backend"])
-        self.copies = Copies(database, manifest, folder, source, space)
+        bare = writable_folder is not None and writable_folder.bare
+        self.copies = Copies(database, manifest, folder, source, space, bare)
         self.lock = FollowingLock(self.copies)
 
     @property
@@ -177,7 +178,8 @@ class SQLiteStore(Store):
                 if current:
                     ann_cache.save(database, self.folder, indexes.whole, links)
                     graph_cache.save(database, self.folder, indexes, copies.took_graphs)
-                ann_cache.remove_others(database, self.folder)
+                if indexes.whole.files is not None or not self._writable_folder.untouched:
+                    ann_cache.remove_others(database, self.folder)
         finally:
             (self._writable_folder or database).close()
 
