@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pam_retriever import PredictiveAssociativeIndex
-from pam_retriever.errors import IndexFormatError
+from pam_retriever.errors import IndexFormatError, InvalidInput
 from pam_retriever.store.sqlite import words
 from pam_retriever.store.sqlite.connection import Connection
 from pam_retriever.store.sqlite.damage import check_types
@@ -95,3 +95,49 @@ def test_a_wrong_type_is_found_in_every_table(path, table):
     with pytest.raises(IndexFormatError, match=table):
         check_types(connection)
     connection.close()
+
+
+def test_tables_that_were_empty_in_the_last_database_are_checked(path, tmp_path):
+    plain = SQLiteDatabase(tmp_path / "memories-000000000000.sqlite")
+    check_types(plain.connection)  # all tables are empty
+    database = SQLiteDatabase(path, "write")
+    database.connection.fetch("PRAGMA foreign_keys = OFF")
+    database.connection.fetch("INSERT INTO uses VALUES (1, 1, x'00')")
+    for _ in range(2):
+        with pytest.raises(IndexFormatError, match="The table uses"):
+            check_types(database.connection)
+    check_types(plain.connection)
+    for opened in (plain, database):
+        opened.close()
+
+
+def test_a_tenant_with_files_that_a_killed_call_left_is_opened_without_them(tmp_path):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", 2) as index:
+        index.tenant("ann").add(np.eye(2), ["a", "b"])
+    (folder,) = (tmp_path / "index").glob("tenants-*/*")
+    own = sorted(path.name for path in folder.iterdir())
+    left = [
+        "manifest.json.new",
+        "ann-0123456789ab.rows.npy",
+        "keys-0123456789ab.f32",
+        f"predictor-{'0' * 12}.safetensors",
+    ]
+    for name in left:
+        (folder / name).write_bytes(b"left")
+        with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+            assert index.tenant("ann").search([1, 0.1], k=1)[0].id == "a"
+        assert sorted(path.name for path in folder.iterdir()) == own, name
+
+
+def test_a_tenant_of_another_dimension_is_refused_and_stays_free(tmp_path):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", 2) as index:
+        index.tenant("ann").add(np.eye(2), ["a", "b"])
+    (folder,) = (tmp_path / "index").glob("tenants-*/*")
+    own = sorted(path.name for path in folder.iterdir())
+    manifest = folder / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"dim": 2', '"dim": 3'))
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        for _ in range(2):
+            with pytest.raises(InvalidInput, match="dim=2"):
+                index.tenant("ann")
+            assert sorted(path.name for path in folder.iterdir()) == own

@@ -45,9 +45,8 @@ class CooccurrenceGraph:
     def __init__(self, rows: Int64, trajectory: Int64, position: Int64, salience: Float32 | None = None) -> None:
         self._keep(rows.copy(), trajectory, position, _salience(salience, rows))
         self._chain: Chain | None = None  # only while trajectories grow that are not the last
-        self._times = np.zeros(0, np.int64)  # number of steps of each row
-        self._memories = 0
-        self._count(rows, 1)
+        self._times: Int64 = np.bincount(rows[rows >= 0])  # number of steps of each row
+        self._memories = int(np.count_nonzero(self._times))
         self._sort()
 
     def towards(self, direction: Direction | None) -> CooccurrenceGraph:

@@ -61,6 +61,15 @@ class PastUse(Protocol):
         ...
 
 
+def _summed(linked: Int64, mass: Float32, use: Float32) -> tuple[Int64, Float32, Float32]:
+    """Returns the distinct rows, sorted, and the sums of their masses and of their uses."""
+    if not len(linked):  # mostly, if the cue is no memory
+        return linked, mass, use
+    rows, position = np.unique(linked, return_inverse=True)
+    masses, uses = (np.bincount(position, each, len(rows)).astype(np.float32) for each in (mass, use))
+    return rows, masses, uses
+
+
 class LinkScorer:
     """Scores memories by their share of the links of a cue. If the cue is unknown, counts the links of its look-alikes.
 
@@ -93,9 +102,9 @@ class LinkScorer:
         query, linked, mass, use = self._with_uses(by_experience, own, cues.visible)
         found = []
         for at, itself in enumerate(own.tolist()):
-            rows, position = np.unique(linked[query == at], return_inverse=True)
-            share = np.bincount(position, mass[query == at], len(rows)).astype(np.float32)
-            used = rows, np.bincount(position, use[query == at], len(rows)).astype(np.float32)
+            mine = query == at
+            rows, share, of_use = _summed(linked[mine], mass[mine], use[mine])
+            used = rows, of_use
             if self._fill and "similarity" not in self._without:
                 looked_up = near[at] if allowed is cues.among else near[at, :0]
                 rows, share = self._filled(cues.given[at], looked_up, k, allowed, rows, share)
@@ -112,7 +121,7 @@ class LinkScorer:
         count = len(self._view.similar)
         n = min((k or count) + 1, count)
         near = near[:n] if n <= len(near) else self._view.similar.search(query[None], n, allowed)[1][0]
-        every = np.union1d(rows, near[near >= 0])
+        every = np.union1d(rows, near[near >= 0]) if len(rows) else np.sort(near[near >= 0])
         shares = np.zeros(len(every), np.float32)
         shares[np.searchsorted(every, rows)] = share
         return every, shares

@@ -73,8 +73,10 @@ class WriterLock:
         try:
             with explained(self._path):
                 self._file.seek(0)
+                written = self._file.write(json.dumps(note).encode())
                 # ext4 writes a file that was truncated first to the disk when it is closed: 4 ms
-                self._file.truncate(self._file.write(json.dumps(note).encode()))
+                if os.fstat(self._file.fileno()).st_size > written:  # the note of a killed process
+                    self._file.truncate(written)
         except BaseException:
             self.release()
             raise
