@@ -84,9 +84,8 @@ class Connection:
     def _connect(self) -> sqlite3.Connection:
         target = ":memory:"
         if self.path is not None:
-            target = (
-                f"{self.path.absolute().as_uri()}?mode={'ro&immutable=1' if self._immutable else URI_MODES[self.mode]}"
-            )
+            mode = "ro&immutable=1" if self._immutable else URI_MODES[self.mode]
+            target = f"{self.path.absolute().as_uri()}?mode={mode}"
         with explained(self.path):
             return sqlite3.connect(
                 target, isolation_level=None, check_same_thread=False, timeout=LOCK_SECONDS, uri=self.path is not None
@@ -159,11 +158,11 @@ class Connection:
         Raises:
             IndexFormatError: the database has other tables or triggers.
         """
-        found = tuple(self.fetch(SCHEMA_OF))
-        if found == described(tuple(self._schema)):  # mostly; to compare takes less time than to remove comments
+        if (found := tuple(self.fetch(SCHEMA_OF))) == described(
+            tuple(self._schema)
+        ):  # mostly; comments are removed slowly
             return
-        there = plain(found)
-        if there == schema_of(self._schema):
+        if (there := plain(found)) == schema_of(self._schema):
             return
         older = next((schema for schema in self._older if there == schema_of(schema)), None)
         if older is None:
