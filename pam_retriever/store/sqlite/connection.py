@@ -158,13 +158,10 @@ class Connection:
         Raises:
             IndexFormatError: the database has other tables or triggers.
         """
-        if (found := tuple(self.fetch(SCHEMA_OF))) == described(
-            tuple(self._schema)
-        ):  # mostly; comments are removed slowly
+        found = tuple(self.fetch(SCHEMA_OF))  # mostly the same with its comments, which are slow to remove
+        if found == described(tuple(self._schema)) or plain(found) == schema_of(self._schema):
             return
-        if (there := plain(found)) == schema_of(self._schema):
-            return
-        older = next((schema for schema in self._older if there == schema_of(schema)), None)
+        older = next((schema for schema in self._older if plain(found) == schema_of(schema)), None)
         if older is None:
             raise IndexFormatError(
                 f"{self.path or 'The database'} has other tables than an index.",
