@@ -354,7 +354,11 @@ def test_a_copy_and_a_repaired_index_are_named_again(tmp_path):
     loaded = PredictiveAssociativeIndex.load(tmp_path / "saved", names=ticket)
     loaded.update("tea", text="Tea after Ticket Number 7")
     assert set(_named(loaded)) == {"boiler", "pump", "tea"}
-    repair(tmp_path / "index")
+    file = next((tmp_path / "index").glob("memories-*.sqlite"))
+    damaged = bytearray(file.read_bytes())
+    damaged[-4096:] = bytes(4096)
+    file.write_bytes(damaged)
+    assert "kept 23 memories" in str(repair(tmp_path / "index"))
     with PredictiveAssociativeIndex.open(tmp_path / "index") as index:  # without the function nothing is lost
         index.recall(np.ones(DIM), text="what happened after ticket number 7?")
         assert len(index) == 23

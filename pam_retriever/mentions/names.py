@@ -204,7 +204,7 @@ class MissingFunction:
         return InvalidInput(
             f"The names of this index come from the function {self.name!r}, which was not passed.",
             "the function, wherever memories are added or changed",
-            "Pass names=function to open() or load(). Queries and deletions need no function.",
+            "Pass names=function to open() or load(), or other names. Queries and deletions need no function.",
         )
 
 

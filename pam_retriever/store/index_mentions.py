@@ -144,8 +144,10 @@ class IndexMentions:
             self._search(every[_inside(every, bulks)])
 
     def build(self) -> None:
-        """Searches all memories for names and, if there are any, for mentions; not without the function of names."""
+        """Searches all memories for names and, if there are any, for mentions. Without the function, that waits."""
         if isinstance(self.naming.keys, MissingFunction):
+            self._settings.remove(STATE)  # repair copies the settings of the damaged index
+            self._settings.remove(WAITING)
             return
         if any(self._has_name(metadatas) for metadatas in self.store.metadatas()) or self._have_latest():
             self._search_all()

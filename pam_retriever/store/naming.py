@@ -23,8 +23,9 @@ def set_names(store: Store, names: Names) -> None:
     """
     naming, mentions = Naming.of(names), store.database.mentions
     mentions.give(naming)
-    missing = isinstance(naming.keys, MissingFunction) and len(store.database.memories) > 0
-    if mentions.has(naming) or missing:
+    missing = isinstance(naming.keys, MissingFunction)
+    late = callable(naming.keys) and mentions.pending  # after a repair, which had no function
+    if (mentions.has(naming) and not late) or (missing and len(store.database.memories) > 0):
         return
 
     def change() -> None:
