@@ -110,14 +110,16 @@ def first_parts(latest: Sequence[Document]) -> list[str]:
     """
     first: dict[object, str] = {}
     for one in reversed(latest):
-        places = (value for field in DEFAULT_FIELDS if _is_place(value := one.metadata.get(field)))
+        places = (value for field in DEFAULT_FIELDS if _is_place(field, value := one.metadata.get(field)))
         first.setdefault(next(places, one.row), one.text or "")
     return [text for text in first.values() if text]
 
 
-def _is_place(value: object) -> bool:
-    """Whether metadata hold a path, an address or the id of a document, and no kind of text such as "mail"."""
-    return isinstance(value, str) and (_PLACE.search(value) is not None or UUID.fullmatch(value) is not None)
+def _is_place(field: str, value: object) -> bool:
+    """Whether metadata hold a path, an address or the id of a document; a ``source`` may be a kind, such as "mail"."""
+    if not isinstance(value, str) or field != "source":
+        return isinstance(value, str) and value != ""
+    return _PLACE.search(value) is not None or UUID.fullmatch(value) is not None
 
 
 def are_named(texts: Sequence[str]) -> bool:
