@@ -111,8 +111,9 @@ def test_another_function_is_a_change_of_names(tmp_path):
     with PredictiveAssociativeIndex.open(tmp_path / "index", DIM, names=("title",)) as index:
         _add(index, *TICKETS)
         assert _named(index) == {}
-    with pytest.raises(ReadOnlyIndex):
-        PredictiveAssociativeIndex.open(tmp_path / "index", names=ticket, read_only=True)
+    for names in (ticket, ("headline",)):
+        with pytest.raises(ReadOnlyIndex, match=r"names=.*other names"):
+            PredictiveAssociativeIndex.open(tmp_path / "index", names=names, read_only=True)
     with PredictiveAssociativeIndex.open(tmp_path / "index", names=ticket) as index:
         assert set(_named(index)) == {"boiler", "pump"}
     with PredictiveAssociativeIndex.open(tmp_path / "index", names=("title",)) as index:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pam_retriever.errors import ReadOnlyIndex
 from pam_retriever.mentions.names import MissingFunction, NameFunction, Naming, check_unchanged
 from pam_retriever.store.base import Store
 
@@ -34,7 +35,14 @@ def set_names(store: Store, names: Names) -> None:
             if callable(naming.keys):
                 mentions.search()
 
-    store.again(change)
+    try:
+        store.again(change)
+    except ReadOnlyIndex as error:
+        raise ReadOnlyIndex(
+            "Got names= for an index that has other names and was opened to read.",
+            "the names of the index",
+            "Leave names= out, or open the index for writing once: it then gets these names.",
+        ) from error
     store.apply_after_commit()
 
 
