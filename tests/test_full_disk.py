@@ -49,7 +49,7 @@ def test_an_add_beyond_the_capacity_reports_that_it_is_stored(tmp_path, monkeypa
 def test_a_tenant_that_cannot_be_opened_is_not_made(tmp_path, monkeypatch):
     with PredictiveAssociativeIndex.open(tmp_path / "index", 3) as index:
         with monkeypatch.context() as patched:
-            patched.setattr(open_tenants, "open_store", full)
+            patched.setattr(open_tenants, "open_tenant", full)
             with pytest.raises(StorageError):
                 index.tenant("ann")
         assert index.tenants() == []
