@@ -54,17 +54,15 @@ class Imagining(IndexBase):
             EmptyIndex: there are fewer than two memories, or the filter leaves fewer.
         """
         from pam_retriever.retrieval.imagination import MentionsAlone, Predictions, check_imaginable, imagine
-        from pam_retriever.retrieval.mentioned import MentionScorer
 
         k, complete = check_count("k", k), check_flag("complete", complete)
         queries, batch = read_query(query, self.dim)
         self._search_names()
         with self._lock.shared():
             view = self._store.view()
-            mentions = MentionScorer.of(view, self._lexicon)
-            check_imaginable(view, mentions)
+            check_imaginable(view)
             source = MentionsAlone() if view.associative is None else Predictions(self._calibration(view))
-            found = imagine(view, source, mentions, queries, k, complete, where)
+            found = imagine(view, source, self._lexicon, queries, k, complete, where)
         return found if batch else found[0]
 
     def expand(

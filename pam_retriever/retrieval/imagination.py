@@ -11,8 +11,10 @@ import numpy as np
 from pam_retriever.ann.selection import Rows
 from pam_retriever.display import ShownImagination
 from pam_retriever.errors import EmptyIndex, IndexFormatError, NotFitted, UnknownId, counted
-from pam_retriever.retrieval.candidates import Candidates, Scorer
+from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues, plain_cues, read_cues, read_filters
+from pam_retriever.retrieval.lexical import Lexicon
+from pam_retriever.retrieval.mentioned import MentionScorer
 from pam_retriever.retrieval.results import to_hits
 from pam_retriever.store.database import Settings
 from pam_retriever.store.learnt import SPREAD
@@ -146,14 +148,14 @@ class MentionsAlone:
         return np.zeros(len(cosines), np.float32)
 
 
-def check_imaginable(view: View, mentions: Scorer | None) -> None:
+def check_imaginable(view: View) -> None:
     """Refuses an index that cannot imagine.
 
     Raises:
         NotFitted: before ``fit`` if no memory has a name.
         EmptyIndex: there are fewer than two memories.
     """
-    if view.associative is None and mentions is None:
+    if view.associative is None and not view.database.mentions.known:
         raise NotFitted(
             "Got imagine() on an index that was never fitted, without names.", "a fitted index, or names", "Call fit."
         )
@@ -166,7 +168,7 @@ def check_imaginable(view: View, mentions: Scorer | None) -> None:
 def imagine(
     view: View,
     source: PointSource,
-    mentions: Scorer | None,
+    lexicon: Lexicon,
     queries: list[str] | Float32,
     k: int,
     complete: bool,
@@ -177,7 +179,7 @@ def imagine(
     Args:
         view: a view of the index.
         source: gives the points of cues without mentions.
-        mentions: scores the memories that a stored memory names or that name it; None without names.
+        lexicon: the words of the index, read if a cue has mentions.
         queries: ids, or vectors.
         k: number of memories near the point.
         complete: complete vectors to stored memories.
@@ -187,7 +189,7 @@ def imagine(
     if allowed is not None and len(allowed) < 2:
         raise EmptyIndex(f"The filter leaves {counted(len(allowed), 'memory')}.", "at least two", "Use another where=.")
     cues = _cues(view, queries, complete, allowed)
-    by_mentions = _mean_mentions(view, mentions, cues, allowed)
+    by_mentions = _mean_mentions(view, lexicon, cues, allowed)
     points = source.points(cues, queries, by_mentions.keys())
     for at, (point, _) in by_mentions.items():
         points[at] = point
@@ -214,18 +216,19 @@ def _cues(view: View, queries: list[str] | Float32, complete: bool, allowed: Row
         raise UnknownId(error.got, "vectors, or ids that are in the index and that the filter allows", fix) from error
 
 
-def _mean_mentions(
-    view: View, mentions: Scorer | None, cues: Cues, allowed: Rows | None
-) -> dict[int, tuple[Float32, float]]:
+def _mean_mentions(view: View, lexicon: Lexicon, cues: Cues, allowed: Rows | None) -> dict[int, tuple[Float32, float]]:
     """Returns the mean of the mentions of each stored cue without experience that has some, and their distance to it.
 
     As in ``recall``, a memory with experience is answered from its experience. The mean is at unit length; a memory
     counts by its share of the mentions. The root mean square distance follows from the length of the mean.
     """
-    found = {}
+    found: dict[int, tuple[Float32, float]] = {}
     stored = np.flatnonzero(cues.own >= 0)
-    for at in stored[~view.links.experienced(cues.own[stored])].tolist() if mentions is not None else []:
-        assert mentions is not None
+    asking = stored[~view.links.experienced(cues.own[stored])]
+    mentions = MentionScorer.of(view, lexicon) if len(asking) else None
+    if mentions is None:
+        return found
+    for at in asking.tolist():
         named = mentions.score(cues.only(at), MENTIONED, allowed)[0]
         total = float(named.scores.sum())
         if total > 0:

@@ -227,8 +227,9 @@ class IndexMentions:
         if added is not None and not any(text and opening_names(text)[0] for text in added[-SAMPLE:]):
             return False
         latest = self.store.latest(SAMPLE)
+        texts, parts = [one.text for one in latest if one.text], first_parts(latest)
         # each row of a table is a document, too, and has the table as its source
-        return are_named([one.text for one in latest if one.text]) or are_named(first_parts(latest))
+        return are_named(texts) or (len(parts) < len(texts) and are_named(parts))
 
     def _are_linked(self, added: Sequence[str | None] | None) -> bool:
         """Whether one of the latest texts links to another; of ``added`` texts, one must have a link."""
