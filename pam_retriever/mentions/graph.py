@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pam_retriever.arrays import union
 from pam_retriever.mentions.finder import Occurrence, find
 from pam_retriever.mentions.links import LinkRules, phrase_number
 from pam_retriever.mentions.names import NameRules, Naming, capitalised
@@ -73,7 +74,7 @@ class MentionGraph:
         gone = self._store.unused(before)
         touched = self._store.mentioning(gone, None).rows
         self._store.drop_names(gone)
-        self._search(np.union1d(np.concatenate([rows, touched]), self._texts_with(fresh, len(rows))))
+        self._search(union(rows, touched, self._texts_with(fresh, len(rows))))
 
     def forget(self, rows: Int64) -> None:
         """Removes memories that are about to be deleted."""

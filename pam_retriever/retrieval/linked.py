@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from pam_retriever.ann.selection import Rows, holds
+from pam_retriever.arrays import union
 from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.experience.second_step import UNFITTED, interpolated
 from pam_retriever.experience.walk import walk
@@ -121,7 +122,7 @@ class LinkScorer:
         count = len(self._view.similar)
         n = min((k or count) + 1, count)
         near = near[:n] if n <= len(near) else self._view.similar.search(query[None], n, allowed)[1][0]
-        every = np.union1d(rows, near[near >= 0]) if len(rows) else np.sort(near[near >= 0])
+        every = union(rows, near[near >= 0])
         shares = np.zeros(len(every), np.float32)
         shares[np.searchsorted(every, rows)] = share
         return every, shares

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pam_retriever.ann.selection import Rows, holds
-from pam_retriever.arrays import among, distinct
+from pam_retriever.arrays import among, distinct, union
 from pam_retriever.mentions.finder import find
 from pam_retriever.mentions.source import LEXICAL, PRIOR, WAYS, Mentioned, MentionSource
 from pam_retriever.retrieval.candidates import Candidates
@@ -169,7 +169,7 @@ def mentions_of(view: View, found: Candidates, text: str | None) -> list[tuple[M
     mention_query = {
         one.name: (one.start, one.end - one.start) for one in find([text or ""], index_mentions.store)[0][::-1]
     }
-    memories = np.union1d(holders, sources)  # and -1, the question
+    memories = union(holders, sources)  # and -1, the question
     contents = view.database.memories.contents(memories[memories >= 0])
     mentions: list[list[Mention]] = [[] for _ in found.rows]
     seen: set[tuple[int, int, int]] = set()  # a position may lead there in several ways; the first is reported

@@ -13,6 +13,7 @@ import numpy as np
 
 from pam_retriever.ann import chunks
 from pam_retriever.ann.selection import Rows, holds
+from pam_retriever.arrays import union
 from pam_retriever.errors import InvalidInput, MissingExtra
 from pam_retriever.retrieval.anchors import DatedMemories, may_have_anchor, read_anchor
 from pam_retriever.retrieval.lexical import Lexicon
@@ -215,7 +216,7 @@ class Timeline:
             memories = self._database.memories.written_since(known.version[0])
             times = table.log.since(known.version[1])
             if memories is not None and times is not None and len(memories) + len(times) <= MOST_CHANGED:
-                changed = np.union1d(memories, times)
+                changed = union(memories, times)
                 return known.stored.followed_by(changed, table.of(changed))
         return table.all()
 
