@@ -289,7 +289,7 @@ def test_few_tenants_stay_open_and_referenced_ones_always(tmp_path):
         for number in range(8):
             index.tenant(f"t{number}").add(VECTORS[:1], [f"of t{number}"])
         gc.collect()
-        assert len(list((tmp_path / "index").rglob("t-*/writer.lock"))) == 3  # two latest, one referenced
+        assert len(list((tmp_path / "index").rglob("t-*/*.sqlite-wal"))) == 3  # two latest, one referenced
         assert index.tenant("t0") is held
         held.add(VECTORS[1:2], ["more"])
         assert len(index.tenant("t0")) == 2
@@ -316,17 +316,39 @@ def test_a_wrong_number_of_open_tenants_is_refused(tmp_path, most):
     assert not (tmp_path / "index").exists()
 
 
-def test_the_folder_of_a_tenant_has_one_writer(folder):
+def test_one_lock_excludes_other_writers_from_an_index_and_its_tenants(folder, tmp_path, monkeypatch):
+    inside = tenant_folder(folder, "ann")
+    (tmp_path / "link").symlink_to(inside)
+    monkeypatch.chdir(inside)
+    ways = (inside, tmp_path / "link", Path())
     with PredictiveAssociativeIndex.open(folder) as index:
-        index.tenant("ann")
-        with pytest.raises(IndexLocked):
-            PredictiveAssociativeIndex.open(tenant_folder(folder, "ann"))
-    with (
-        PredictiveAssociativeIndex.open(tenant_folder(folder, "ann")),
-        PredictiveAssociativeIndex.open(folder) as index,
-        pytest.raises(IndexLocked),
-    ):
-        index.tenant("ann")
+        for way in ways:
+            with pytest.raises(IndexLocked):
+                PredictiveAssociativeIndex.open(way)
+            with pytest.raises(IndexLocked):
+                repair(way)
+            with pytest.raises(IndexLocked):
+                index.save(way, overwrite=True)
+        assert "ann" in index.tenants()
+    for way in ways:
+        with PredictiveAssociativeIndex.open(way), pytest.raises(IndexLocked):
+            PredictiveAssociativeIndex.open(folder)
+    assert not list(folder.rglob("writer.lock"))
+    shutil.copytree(inside, tmp_path / "alone")
+    with PredictiveAssociativeIndex.open(folder), PredictiveAssociativeIndex.open(tmp_path / "alone") as alone:
+        assert len(alone) == len(VECTORS)
+
+
+def test_a_tenant_keeps_the_lock_when_its_index_is_dropped(folder):
+    ann = PredictiveAssociativeIndex.open(folder).tenant("ann")
+    gc.collect()
+    with pytest.raises(IndexLocked):
+        PredictiveAssociativeIndex.open(folder)
+    ann.add(VECTORS[:1], ["more"])
+    del ann
+    gc.collect()
+    with PredictiveAssociativeIndex.open(folder) as index:
+        assert "more" in index.tenant("ann")
 
 
 def test_threads_get_the_same_tenant(tmp_path):

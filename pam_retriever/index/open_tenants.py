@@ -155,11 +155,11 @@ class OpenTenants:
                 manifest = new_manifest(store.dim, store.backend)
                 path = folders.make(name, lambda made: write_empty(made, manifest))
                 try:
-                    return open_tenant(path, store.dim, encoder)
+                    return open_tenant(path, store.dim, encoder, folders.lock)
                 except StorageError:
                     folders.remove(name)  # otherwise a new tenant would exist although the call failed
                     raise
-            return open_tenant(path, store.dim, encoder)
+            return open_tenant(path, store.dim, encoder, folders.lock)
         if folders is None or not folders.read_only:
             return new_store(store.dim, store.backend, None, encoder) if path is None else load_store(path, encoder)
         if path is None:

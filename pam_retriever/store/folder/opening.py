@@ -12,6 +12,7 @@ from pam_retriever.limits import MAX_DIM
 from pam_retriever.protocols import Encoder
 from pam_retriever.store.base import Store
 from pam_retriever.store.folder import snapshot
+from pam_retriever.store.folder.lock import WriterLock
 from pam_retriever.store.folder.manifest import MANIFEST, Manifest, new_manifest, read_manifest
 from pam_retriever.store.folder.unfinished import is_empty
 from pam_retriever.store.folder.writable_folder import WritableFolder
@@ -100,21 +101,22 @@ def open_store(
         _create(folder, _new_manifest(_read_dim(dim, made, embedder), backend))
     if mode != "write":
         return snapshot.view(folder, lambda database, manifest: _read(folder, database, manifest, made), mode)
-    return _open_writable(folder, made, lock_timeout)
+    return _store_in(WritableFolder(folder, lock_timeout), made)
 
 
-def open_tenant(folder: Path, dim: int, encoder: Encoder | None) -> Store:
-    """Opens for writing the store of a tenant, whose folder exists. Its manifest is read once, under the lock.
+def open_tenant(folder: Path, dim: int, encoder: Encoder | None, lock: WriterLock) -> Store:
+    """Opens for writing the store of a tenant, whose folder exists, under the lock of its index.
 
     Raises:
         InvalidInput: the tenant has another dimension.
-        IndexFormatError, IndexLocked, StorageError: see ``WritableFolder``.
+        IndexFormatError, StorageError: see ``WritableFolder``.
     """
-    return _open_writable(folder, None if encoder is None else Space.of(encoder), dim=dim)
+    writable_folder = WritableFolder(folder, lock=lock)
+    return _store_in(writable_folder, None if encoder is None else Space.of(encoder), dim)
 
 
-def _open_writable(folder: Path, made: Space | None, lock_timeout: float = 0.0, dim: int | None = None) -> Store:
-    writable_folder = WritableFolder(folder, lock_timeout)
+def _store_in(writable_folder: WritableFolder, made: Space | None, dim: int | None = None) -> Store:
+    folder = writable_folder.folder
     with writable_folder.closed_on_error():
         _refuse_dim(folder, writable_folder.manifest, dim)
         _check_backend(writable_folder.manifest)

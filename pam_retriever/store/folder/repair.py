@@ -17,7 +17,7 @@ from pam_retriever.store.folder import ann_cache, graph_cache, snapshot
 from pam_retriever.store.folder.files import check_file, matching, read_path
 from pam_retriever.store.folder.lock import WriterLock
 from pam_retriever.store.folder.manifest import FORMAT_VERSION, TENANTS, Manifest, new_manifest, read_manifest
-from pam_retriever.store.folder.tenants import root_of, tenants_in
+from pam_retriever.store.folder.tenants import locked_folder_of, root_of, tenants_in
 from pam_retriever.store.folder.weights import read_predictor
 from pam_retriever.store.model_metadata import read_model
 from pam_retriever.store.sqlite.changes import ENCODERS
@@ -83,16 +83,22 @@ def repair(path: str | Path) -> list[str]:
     folder = read_path("path", path)
     refuse_others(folder)
     snapshot.refuse_companions(folder)
-    lock = WriterLock(folder)
+    lock = WriterLock(locked_folder_of(folder))
     try:
-        wrong = list(_findings(folder))
-        done = [*wrong, *_rebuild(folder)] if wrong else []
-        done += _put_aside(folder)
+        done = _repair(folder)
         for name, path in _tenants(folder):
-            done += [f"tenant {name!r}: {line}" for line in repair(path)]
+            refuse_others(path)
+            snapshot.refuse_companions(path)
+            done += [f"tenant {name!r}: {line}" for line in _repair(path)]
         return done
     finally:
         lock.release()
+
+
+def _repair(folder: Path) -> list[str]:
+    """Repairs an index without its tenants. The caller holds the lock."""
+    wrong = list(_findings(folder))
+    return [*wrong, *(_rebuild(folder) if wrong else []), *_put_aside(folder)]
 
 
 def _tenants(folder: Path) -> list[tuple[str, Path]]:

@@ -25,7 +25,7 @@ from pam_retriever.store.folder.companions import check_companions, check_links,
 from pam_retriever.store.folder.files import check_file, checksum_of, matching, sync
 from pam_retriever.store.folder.lock import WriterLock
 from pam_retriever.store.folder.manifest import MANIFEST, Manifest, read_manifest, write_manifest
-from pam_retriever.store.folder.tenants import UNFINISHED, Write, remove_other_tenants, write_tenants
+from pam_retriever.store.folder.tenants import UNFINISHED, Write, locked_folder_of, remove_other_tenants, write_tenants
 from pam_retriever.store.folder.unfinished import is_empty, make_folder, remove_abandoned
 from pam_retriever.store.folder.weights import pack_predictor, write_weights
 from pam_retriever.store.folder.writable_folder import has_cache, remove_unfinished
@@ -187,7 +187,7 @@ def write_snapshot(
             raise InvalidInput(f"{folder} is not empty.", "a new folder", "Use overwrite=True, or another path.")
         old = read_manifest(folder)  # refuses a folder with other contents
         check_links(folder)
-        lock = WriterLock(folder)
+        lock = WriterLock(locked_folder_of(folder))
         try:
             remove_unfinished(folder)
             replaced = matching(folder, "memories-*.sqlite*", "predictor-*.safetensors*")

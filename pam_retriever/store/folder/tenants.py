@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -23,13 +24,15 @@ from typing import TYPE_CHECKING
 from pam_retriever.errors import IndexFormatError, InvalidInput
 from pam_retriever.store.faults import explained
 from pam_retriever.store.folder.files import matching, sync
-from pam_retriever.store.folder.manifest import Manifest, read_manifest, write_manifest
+from pam_retriever.store.folder.manifest import MANIFEST, Manifest, read_manifest, write_manifest
 from pam_retriever.store.sqlite.connection import Mode
 from pam_retriever.store.sqlite.database import SQLiteDatabase
 
 if TYPE_CHECKING:
+    from pam_retriever.store.folder.lock import WriterLock
     from pam_retriever.store.folder.writable_folder import WritableFolder
 
+NAMED = re.compile(r"tenants-[0-9a-f]{12}")  # a folder of tenants that is written completely
 PREFIX = "t-"  # with this prefix no name is reserved by a system, as "con" and "nul" are
 UNFINISHED = ".new"  # suffix of a folder that is being written or removed
 Write = Callable[[Path], object]
@@ -50,6 +53,17 @@ def name_of(folder: str) -> str | None:
     return name if name and folder_of(name) == folder else None
 
 
+def locked_folder_of(folder: Path) -> Path:
+    """Returns the folder whose lock a writer of this index takes: for a tenant the folder of the index around it.
+
+    So one lock excludes other writers from an index and from all of its tenants.
+    """
+    tenant = folder.resolve()
+    index = tenant.parent.parent
+    within = NAMED.fullmatch(tenant.parent.name) and name_of(tenant.name) is not None and (index / MANIFEST).exists()
+    return index if within else folder
+
+
 class TenantFolders:
     """The tenants in the folder of an index.
 
@@ -67,6 +81,12 @@ class TenantFolders:
     def __init__(self, folder: Path, writable_folder: WritableFolder | None, mode: Mode) -> None:
         self._folder, self._writable_folder = folder, writable_folder
         self.writable, self.read_only, self.mode = writable_folder is not None, mode in ("read", "follow"), mode
+
+    @property
+    def lock(self) -> WriterLock:
+        """The lock of the index, if it is open for writing: it excludes other writers of the tenants, too."""
+        assert self._writable_folder is not None
+        return self._writable_folder.lock
 
     def names(self) -> list[str]:
         """Returns the names of the tenants.

@@ -15,7 +15,7 @@ from pam_retriever.store.folder.companions import check_companions, check_links,
 from pam_retriever.store.folder.files import check_file, checksum_of, matching
 from pam_retriever.store.folder.lock import NAME, WriterLock
 from pam_retriever.store.folder.manifest import FORMAT_VERSION, MANIFEST, Manifest, read_manifest, write_manifest
-from pam_retriever.store.folder.tenants import remove_other_tenants
+from pam_retriever.store.folder.tenants import locked_folder_of, remove_other_tenants
 from pam_retriever.store.sqlite.connection import Connection
 from pam_retriever.store.sqlite.damage import check_everything
 from pam_retriever.store.sqlite.database import SQLiteDatabase
@@ -72,9 +72,11 @@ class WritableFolder:
     Args:
         folder: of an index: nothing but the lock may be written into another folder.
         timeout: seconds to wait for another writer.
+        lock: the lock of the index, for one of its tenants; ``close`` does not release it. None: take one.
 
     Attributes:
         database: the database in the folder.
+        lock: the lock that excludes other writers.
         bare: whether the folder had only a manifest, a database and the lock: no call has left anything to remove.
 
     Raises:
@@ -83,10 +85,10 @@ class WritableFolder:
         StorageError: the folder cannot be written to.
     """
 
-    def __init__(self, folder: Path, timeout: float = 0.0) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, timeout: float = 0.0, lock: WriterLock | None = None) -> None:
+        self.folder, self._shares_lock = folder, lock is not None
         check_links(folder)
-        self._lock = WriterLock(folder, timeout)
+        self.lock = lock or WriterLock(locked_folder_of(folder), timeout)
         try:
             self._seal = WritableManifest(folder)
             with explained(folder), os.scandir(folder) as found:  # one look in place of one for each kind of file
@@ -96,7 +98,7 @@ class WritableFolder:
                 remove_other_tenants(folder, self.manifest)
             self.database = self._open()
         except BaseException:
-            self._lock.release()
+            self._release()
             raise
 
     @property
@@ -162,7 +164,7 @@ class WritableFolder:
             warnings.warn(f"The index was closed without a checksum: {error}", RuntimeWarning, stacklevel=3)
         finally:
             self.database.close()
-            self._lock.release()
+            self._release()
 
     def _settle(self) -> None:
         """Closes a database that was written to, and stores a checksum of its file."""
@@ -179,7 +181,11 @@ class WritableFolder:
     def abandon(self) -> None:
         """Releases the folder without further writes. Does nothing on a closed folder."""
         self.database.close()
-        self._lock.release()
+        self._release()
+
+    def _release(self) -> None:
+        if not self._shares_lock:
+            self.lock.release()
 
     def _leave(self, damaged: bool = False) -> None:
         """Closes a folder that cannot be used. A damaged database keeps its checksum for the next open."""
@@ -188,7 +194,7 @@ class WritableFolder:
             if damaged or self._as_it_was():
                 self._say_checksum()
         finally:
-            self._lock.release()
+            self._release()
 
     def _as_it_was(self) -> bool:
         """Whether nothing was written to the database since it was opened."""
