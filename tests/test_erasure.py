@@ -162,7 +162,7 @@ def test_a_process_that_dies_before_close_leaves_the_work_to_the_next(stored):
     index.delete(GONE)
     home = index._store._writable_folder
     home.database.connection.close()  # simulates the end of a process
-    home._lock.release()
+    home.lock.release()
     with PredictiveAssociativeIndex.open(path):
         pass
     assert traces.found(path, GONE) == set()

@@ -148,7 +148,7 @@ def test_an_erasure_that_is_killed_is_done_whole_or_not_at_all(where, tmp_path, 
             index.erase(IDS)
     home = index._store._writable_folder
     home.database.connection.close()  # simulates the end of a process
-    home._lock.release()
+    home.lock.release()
     with PredictiveAssociativeIndex.open(path) as again:
         done = where != "before the commit"
         assert (len(again), again.is_fitted) == (len(OTHERS) + len(IDS) * (not done), not done)

@@ -22,6 +22,12 @@ _connections: Counter[Inode] = Counter()
 _waiting: dict[Inode, list[BinaryIO]] = {}  # open files that no caller uses
 
 
+def inode_of(path: Path) -> Inode:
+    """Returns what identifies a file, whatever its name."""
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
 def connected(inode: Inode) -> None:
     """Records one more connection of SQLite to the file."""
     with _mutex:
@@ -40,9 +46,9 @@ def disconnected(inode: Inode) -> None:
 
 def read(path: Path) -> BinaryIO:
     """Opens a file for reading from its beginning, or reuses a file that is still open. The caller calls ``close``."""
-    found = path.stat()
+    inode = inode_of(path)
     with _mutex:
-        waiting = _waiting.get((found.st_dev, found.st_ino))
+        waiting = _waiting.get(inode)
         file = waiting.pop() if waiting else None
     if file is None:
         return path.open("rb")

@@ -20,13 +20,20 @@ from pam_retriever.store.kinds import Engine
 from pam_retriever.store.space import Space
 from pam_retriever.store.sqlite.connection import Mode
 from pam_retriever.store.sqlite.database import SQLiteDatabase
+from pam_retriever.store.sqlite.pages import PAGE
 from pam_retriever.store.sqlite.store import SQLiteStore
 from pam_retriever.validation import check_count, check_finite, check_flag
 
 MOST_WAITING = 86_400  # seconds for another writer
 
 
-def new_store(dim: int | None, backend: str | Engine, embedder: Embedder | None, encoder: Encoder | None) -> Store:
+def new_store(
+    dim: int | None,
+    backend: str | Engine,
+    embedder: Embedder | None,
+    encoder: Encoder | None,
+    page_size: int = PAGE,
+) -> Store:
     """Returns an empty store in memory, or the store of an engine.
 
     Raises:
@@ -36,7 +43,7 @@ def new_store(dim: int | None, backend: str | Engine, embedder: Embedder | None,
         return _engine_store(dim, backend, embedder, encoder)
     made = None if encoder is None else Space.of(encoder)
     manifest = _new_manifest(_read_dim(dim, made, embedder), backend)
-    return SQLiteStore(SQLiteDatabase(), manifest, space=made)
+    return SQLiteStore(SQLiteDatabase(page_size=page_size), manifest, space=made)
 
 
 def _engine_store(dim: int | None, engine: Engine, embedder: Embedder | None, encoder: Encoder | None) -> Store:

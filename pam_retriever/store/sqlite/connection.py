@@ -16,6 +16,7 @@ from pam_retriever.store.faults import explained
 from pam_retriever.store.folder import handles
 from pam_retriever.store.folder.forking import never_free, tell_of_forks
 from pam_retriever.store.sqlite.changes import Changes, store_changes
+from pam_retriever.store.sqlite.pages import PAGE
 from pam_retriever.store.sqlite.tables import SCHEMA_OF, described, plain, schema_of
 
 Mode = Literal["create", "write", "read", "follow"]
@@ -43,6 +44,7 @@ class Connection:
         before_change: called before each transaction and every other change of the file.
         immutable: whether SQLite opens the file as immutable until the first transaction, in mode "write". Opening and
             closing it changes nothing then. Nobody else may write to it, and there must be no journal.
+        page_size: bytes per page of a new database; a copy of another needs the page size of that one.
 
     Attributes:
         changes: the changes of the current transaction, or of the last one.
@@ -62,13 +64,15 @@ class Connection:
         older: Sequence[Sequence[str]] = (),
         before_change: Callable[[], object] = lambda: None,
         immutable: bool = False,
+        page_size: int = PAGE,
     ) -> None:
         self._before_change, self._immutable, self._own = before_change, immutable, list[str]()
+        self._page_size = page_size
         self.path, self._schema, self.mode, self.read_only = path, schema, mode, mode in ("read", "follow")
         self._older = older
         # Python shares prepared statements between threads, so one statement has to end before the next begins
         self._mutex = threading.RLock()
-        self._inode: tuple[int, int] | None = None
+        self._inode: handles.Inode | None = None
         self._closed, self._changes = False, 0
         self.changes = Changes()
         self.known_version: int | None = None
@@ -94,7 +98,7 @@ class Connection:
     def _prepare(self) -> None:
         if self.path is not None:
             with explained(self.path):
-                self._inode = _inode(self.path)
+                self._inode = handles.inode_of(self.path)
                 handles.connected(self._inode)
                 self._close_when_dropped()
         self._set_up()
@@ -112,6 +116,8 @@ class Connection:
         self.fetch("PRAGMA trusted_schema = OFF")  # triggers and views of the file cannot run unsafe functions
         self.fetch("PRAGMA cell_size_check = ON")
         self.fetch("PRAGMA foreign_keys = ON")
+        if self.mode == "create":
+            self.fetch(f"PRAGMA page_size = {self._page_size}")
         if self.path is None or self.read_only or self._immutable:
             return
         self.fetch("PRAGMA secure_delete = ON")  # deleted data are overwritten, whatever the build's default
@@ -283,7 +289,7 @@ class Connection:
         if self.path is None:
             return
         try:
-            same = _inode(self.path) == self._inode
+            same = handles.inode_of(self.path) == self._inode
         except FileNotFoundError:
             same = False
         if not same:
@@ -388,12 +394,7 @@ class Connection:
             never_free(self._sqlite)  # another thread is inside it and will never leave
 
 
-def _close(sqlite: sqlite3.Connection, inode: tuple[int, int] | None) -> None:
+def _close(sqlite: sqlite3.Connection, inode: handles.Inode | None) -> None:
     sqlite.close()
     if inode is not None:
         handles.disconnected(inode)
-
-
-def _inode(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_dev, found.st_ino

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pam_retriever.mentions.names import check_unchanged
 from pam_retriever.mentions.store import SQLiteMentions
+from pam_retriever.store.faults import explained
 from pam_retriever.store.folder.verification import Copy, Verification
 from pam_retriever.store.index_mentions import IndexMentions
 from pam_retriever.store.sqlite import words
@@ -18,6 +19,7 @@ from pam_retriever.store.sqlite.connection import Connection, Mode
 from pam_retriever.store.sqlite.damage import check_types
 from pam_retriever.store.sqlite.feedback import SQLiteFeedback
 from pam_retriever.store.sqlite.memories import SQLiteMemories
+from pam_retriever.store.sqlite.pages import PAGE, page_size_of
 from pam_retriever.store.sqlite.schema import OLDER, SCHEMA
 from pam_retriever.store.sqlite.settings import SQLiteSettings
 from pam_retriever.store.sqlite.times import SQLiteTimes
@@ -33,7 +35,7 @@ class SQLiteDatabase:
         mode: see ``Connection``.
         sha256: checksum of the file, for ``verify`` or ``verify_meanwhile``; None if the file is verified.
         checked: whether another connection has checked the contents.
-        before_change, immutable: see ``Connection``.
+        before_change, immutable, page_size: see ``Connection``.
 
     Attributes:
         connection: connection to the file, for transactions and copies.
@@ -61,9 +63,10 @@ class SQLiteDatabase:
         checked: bool = False,
         before_change: Callable[[], object] = lambda: None,
         immutable: bool = False,
+        page_size: int = PAGE,
     ) -> None:
         self._verification = None if path is None or sha256 is None else Verification(path, sha256, _types_of(path))
-        self.connection = Connection(path, SCHEMA, mode, OLDER, before_change, immutable)
+        self.connection = Connection(path, SCHEMA, mode, OLDER, before_change, immutable, page_size)
         self.settings = SQLiteSettings(self.connection)
         self.memories = SQLiteMemories(self.connection, self.settings)
         self.trajectories = SQLiteTrajectories(self.connection)
@@ -108,7 +111,8 @@ class SQLiteDatabase:
     @classmethod
     def read_copy(cls, path: Path, settled: bool) -> SQLiteDatabase:
         """Returns a database in memory with the contents of a file, which is not changed; see ``copy_from``."""
-        database = cls()
+        with explained(path):
+            database = cls(page_size=page_size_of(path))
         with database.closed_on_error():
             database.connection.copy_from(path, settled)
             check_types(database.connection)
@@ -118,7 +122,7 @@ class SQLiteDatabase:
         path = self.connection.path
         if path is not None:
             return SQLiteDatabase(path, "read", checked=True)
-        copy = SQLiteDatabase()
+        copy = SQLiteDatabase(page_size=self.connection.fetch("PRAGMA page_size")[0][0])
         with copy.closed_on_error():
             copy.connection.copy_open(self.connection)
         return copy

@@ -103,7 +103,7 @@ class SQLiteMemories:
             )
         return rows
 
-    def _count_replaced(self, vectors: Mapping[str, bytes]) -> None:
+    def _count_replaced(self, vectors: Mapping[str, memoryview]) -> None:
         """Counts a write that is about to replace the vectors of experienced memories, given by id, with others."""
         found = self._connection.fetch(
             "SELECT id, vector FROM memories JOIN vectors USING (row) WHERE id IN (SELECT value FROM json_each(?)) "

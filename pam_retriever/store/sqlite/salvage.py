@@ -14,6 +14,7 @@ from pam_retriever.store.columns import checksum
 from pam_retriever.store.folder.companions import holds_log
 from pam_retriever.store.sqlite.changes import ENCODERS
 from pam_retriever.store.sqlite.database import SQLiteDatabase
+from pam_retriever.store.sqlite.pages import page_size_of
 
 MEMORIES = (
     "SELECT row, id, text, metadata, checksum, vector, association FROM memories JOIN vectors USING (row) "
@@ -48,7 +49,7 @@ def salvage(path: Path, dim: int | None) -> tuple[SQLiteDatabase, int, list[str]
     source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{still}", uri=True)
     source.text_factory = bytes  # text that is not UTF-8 is damage of one row, and must not end the query
     lost: list[str] = []
-    database = SQLiteDatabase()
+    database = SQLiteDatabase(page_size=page_size_of(path))
     try:
         source.execute("SELECT count(*) FROM sqlite_master").fetchall()
         with database.transaction():
