@@ -9,9 +9,9 @@ import pytest
 
 from pam_retriever import IndexFormatError, PredictiveAssociativeIndex
 from pam_retriever.store.folder.repair import check, repair
-from pam_retriever.store.sqlite.pages import PAGE, SMALL_PAGE, page_size_of
+from pam_retriever.store.sqlite.pages import SMALLEST, page_size_for, page_size_of
 
-DIM = 8
+DIM, WIDE = 8, 384
 VECTORS = np.random.default_rng(25).standard_normal((20, DIM)).astype(np.float32)
 
 
@@ -25,15 +25,24 @@ def sizes(folder) -> dict[bool, set[int]]:
 
 def filled(index: PredictiveAssociativeIndex) -> PredictiveAssociativeIndex:
     for part in (index, index.tenant("ann")):
-        part.add(VECTORS, [f"m{n}" for n in range(20)], [f"text {n}" for n in range(20)])
+        part.add(
+            np.ones((20, WIDE)) + np.arange(20)[:, None], [f"m{n}" for n in range(20)], [f"text {n}" for n in range(20)]
+        )
     return index
 
 
-def test_an_index_has_large_pages_and_its_tenants_small_ones(tmp_path):
-    filled(PredictiveAssociativeIndex.open(tmp_path / "opened", DIM)).close()
-    with filled(PredictiveAssociativeIndex(DIM)) as index:
+@pytest.mark.parametrize(
+    ("dim", "size"), [(1, 4096), (128, 4096), (256, 8192), (384, 8192), (512, 16384), (768, 16384), (4096, 16384)]
+)
+def test_five_vectors_fit_into_a_page(dim, size):
+    assert page_size_for(dim) == size
+
+
+def test_an_index_of_long_vectors_has_large_pages_and_its_tenants_small_ones(tmp_path):
+    filled(PredictiveAssociativeIndex.open(tmp_path / "opened", WIDE)).close()
+    with filled(PredictiveAssociativeIndex(WIDE)) as index:
         index.save(tmp_path / "saved")
-    expected = {False: {PAGE}, True: {SMALL_PAGE}}
+    expected = {False: {page_size_for(WIDE)}, True: {SMALLEST}}
     assert sizes(tmp_path / "opened") == sizes(tmp_path / "saved") == expected
     with PredictiveAssociativeIndex.load(tmp_path / "opened") as index:
         index.save(tmp_path / "copied")
@@ -73,4 +82,4 @@ def test_an_index_with_pages_of_any_size_is_read_copied_and_repaired(tmp_path, s
 def test_a_file_that_says_no_page_size_has_the_usual(tmp_path):
     for contents in (b"", b"SQLite format 3\0", b"SQLite format 3\0" + (777).to_bytes(2, "big")):
         (tmp_path / "damaged").write_bytes(contents)
-        assert page_size_of(tmp_path / "damaged") == PAGE
+        assert page_size_of(tmp_path / "damaged") == SMALLEST

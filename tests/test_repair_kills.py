@@ -17,7 +17,7 @@ from test_durability import Limit, contents, make
 from pam_retriever import PredictiveAssociativeIndex, StorageError
 from pam_retriever.store.folder.repair import check, repair
 
-MEMORIES = 600  # more than one page of them
+MEMORIES = 120
 STEPS = ((os, "fsync"), (os, "rename"), (os, "replace"), (os, "unlink"))
 
 

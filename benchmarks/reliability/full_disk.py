@@ -31,10 +31,9 @@ from benchmarks import report
 from benchmarks.reliability.faults import full_disk, mount
 from pam_retriever import FitConfig, PredictiveAssociativeIndex, StorageError, Trajectory
 from pam_retriever.store.folder.repair import check, repair
-from pam_retriever.store.sqlite.pages import PAGE
 from pam_retriever.store.sqlite.store import SQLiteStore
 
-LEVELS, DIM, MEMORIES = 40, 6, 40
+LEVELS, PAGE, DIM, MEMORIES = 40, 4096, 6, 40
 SMALL = FitConfig(hidden=8, passes=1)
 NEW = np.random.default_rng(9).standard_normal((30, DIM)).astype(np.float32)
 IDS = [f"m{number}" for number in range(MEMORIES)]

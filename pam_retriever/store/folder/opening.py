@@ -20,7 +20,7 @@ from pam_retriever.store.kinds import Engine
 from pam_retriever.store.space import Space
 from pam_retriever.store.sqlite.connection import Mode
 from pam_retriever.store.sqlite.database import SQLiteDatabase
-from pam_retriever.store.sqlite.pages import PAGE
+from pam_retriever.store.sqlite.pages import page_size_for
 from pam_retriever.store.sqlite.store import SQLiteStore
 from pam_retriever.validation import check_count, check_finite, check_flag
 
@@ -32,7 +32,7 @@ def new_store(
     backend: str | Engine,
     embedder: Embedder | None,
     encoder: Encoder | None,
-    page_size: int = PAGE,
+    page_size: int | None = None,
 ) -> Store:
     """Returns an empty store in memory, or the store of an engine.
 
@@ -43,6 +43,7 @@ def new_store(
         return _engine_store(dim, backend, embedder, encoder)
     made = None if encoder is None else Space.of(encoder)
     manifest = _new_manifest(_read_dim(dim, made, embedder), backend)
+    page_size = page_size or page_size_for(manifest["dim"])
     return SQLiteStore(SQLiteDatabase(page_size=page_size), manifest, space=made)
 
 

@@ -34,6 +34,7 @@ from pam_retriever.store.sqlite.changes import forget_cached_files, forget_chang
 from pam_retriever.store.sqlite.connection import Mode
 from pam_retriever.store.sqlite.damage import check_everything
 from pam_retriever.store.sqlite.database import SQLiteDatabase
+from pam_retriever.store.sqlite.pages import page_size_for
 
 T = TypeVar("T")
 ATTEMPTS = 10  # attempts to read a folder that its writer changes meanwhile
@@ -45,7 +46,8 @@ def create_folder(folder: Path, manifest: Manifest) -> None:
     """Creates the folder of an empty index, completely or not at all. An empty folder may exist."""
 
     def write(inside: Path) -> None:
-        SQLiteDatabase(inside / str(manifest["database"])).close()
+        path = inside / str(manifest["database"])
+        SQLiteDatabase(path, page_size=page_size_for(manifest["dim"])).close()
         write_manifest(inside, manifest)
 
     make_folder(folder, write)

@@ -16,7 +16,7 @@ from pam_retriever.store.faults import explained
 from pam_retriever.store.folder import handles
 from pam_retriever.store.folder.forking import never_free, tell_of_forks
 from pam_retriever.store.sqlite.changes import Changes, store_changes
-from pam_retriever.store.sqlite.pages import PAGE
+from pam_retriever.store.sqlite.pages import SMALLEST
 from pam_retriever.store.sqlite.tables import SCHEMA_OF, described, plain, schema_of
 
 Mode = Literal["create", "write", "read", "follow"]
@@ -64,7 +64,7 @@ class Connection:
         older: Sequence[Sequence[str]] = (),
         before_change: Callable[[], object] = lambda: None,
         immutable: bool = False,
-        page_size: int = PAGE,
+        page_size: int = SMALLEST,
     ) -> None:
         self._before_change, self._immutable, self._own = before_change, immutable, list[str]()
         self._page_size = page_size

@@ -19,7 +19,7 @@ from pam_retriever.store.sqlite.connection import Connection, Mode
 from pam_retriever.store.sqlite.damage import check_types
 from pam_retriever.store.sqlite.feedback import SQLiteFeedback
 from pam_retriever.store.sqlite.memories import SQLiteMemories
-from pam_retriever.store.sqlite.pages import PAGE, page_size_of
+from pam_retriever.store.sqlite.pages import SMALLEST, page_size_of
 from pam_retriever.store.sqlite.schema import OLDER, SCHEMA
 from pam_retriever.store.sqlite.settings import SQLiteSettings
 from pam_retriever.store.sqlite.times import SQLiteTimes
@@ -63,7 +63,7 @@ class SQLiteDatabase:
         checked: bool = False,
         before_change: Callable[[], object] = lambda: None,
         immutable: bool = False,
-        page_size: int = PAGE,
+        page_size: int = SMALLEST,
     ) -> None:
         self._verification = None if path is None or sha256 is None else Verification(path, sha256, _types_of(path))
         self.connection = Connection(path, SCHEMA, mode, OLDER, before_change, immutable, page_size)

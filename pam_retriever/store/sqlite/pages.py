@@ -1,19 +1,28 @@
-"""Sizes of the pages of a database. SQLite stores a row in one page if it fits; all tables take a page or more."""
+"""Sizes of the pages of a database. SQLite stores a row in one page if it fits; each table takes a page or more."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-# bytes. In a page of 4,096, the default of SQLite, a row with 384 or 768 numbers leaves a quarter unused. An index of
-# 50,000 such rows is a fifth smaller in these pages, and is stored in three quarters of the time
-PAGE = 1 << 14
-SMALL_PAGE = 1 << 12  # for tenants, most of which have few rows in few tables
-PLACE, LARGEST = 16, 1  # where a file says it: sqlite.org/fileformat2.html 1.3; there 1 stands for 65,536
+SMALLEST, LARGEST = 1 << 12, 1 << 14  # bytes; the first is the default of SQLite
+# With fewer, more than a sixth of a page may stay unused: a row with 384 numbers takes 1,544 bytes, so two fill three
+# quarters of the smallest page. Larger pages than that make an add of one memory slower, which writes eleven of them
+ROWS = 5
+OTHER_COLUMNS = 16  # bytes of a row beside its vector, or a little more
+PLACE, OF_64_KIB = 16, 1  # where a file says its size, and what says 65,536: sqlite.org/fileformat2.html 1.3
+
+
+def page_size_for(dim: int) -> int:
+    """Returns the page size of a new database for vectors of ``dim`` numbers."""
+    size = SMALLEST
+    while size < LARGEST and size // (4 * dim + OTHER_COLUMNS) < ROWS:
+        size *= 2
+    return size
 
 
 def page_size_of(path: Path) -> int:
-    """Returns the page size of a database, or ``PAGE`` if the file does not say a possible one."""
+    """Returns the page size of a database, or ``SMALLEST`` if the file does not say a possible one."""
     with path.open("rb") as file:
         said = int.from_bytes(file.read(PLACE + 2)[PLACE:], "big")
-    size = 1 << 16 if said == LARGEST else said
-    return size if 512 <= size <= 1 << 16 and not size & (size - 1) else PAGE
+    size = 1 << 16 if said == OF_64_KIB else said
+    return size if 512 <= size <= 1 << 16 and not size & (size - 1) else SMALLEST
