@@ -132,7 +132,7 @@ class HybridScorer:
             candidates = union(candidates, self._then(time_evidence, by_words, query, n, allowed))
         mentioned = None
         if self._mentioning is not None and "mentions" not in self._without:
-            mentioned = self._mentioning.from_question(query, cues.texts[at], candidates, allowed)
+            mentioned = self._mentioning.from_question(query, cues.texts[at], by_words, candidates, allowed)
             candidates = union(candidates, mentioned.rows)
         _, met, distance = _around(links, candidates, 2 * WINDOW, cues.visible)
         pool = union(candidates, met[distance <= WINDOW])

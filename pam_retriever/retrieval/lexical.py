@@ -27,7 +27,7 @@ LONG = 5  # in a question of more words, each word counts less: they are redunda
 
 @dataclass(frozen=True)
 class Terms:
-    """T terms of a question, and their idf (T,)."""
+    """T terms of a question that some text holds, and their idf (T,)."""
 
     words: Words
     postings: list[Postings]
@@ -167,9 +167,9 @@ class Lexicon:
         return query_terms.bm25(rows, query_terms.counts(rows))
 
     def query_terms(self, terms: list[str]) -> Terms:
-        """Returns the terms of a question and their idf, to score several sets of texts."""
+        """Returns those terms of a question that some text holds, and their idf, to score several sets of texts."""
         words = self._now()
-        postings = [self._posting(words, term, "text") for term in terms]
+        postings = [posting for term in terms if len((posting := self._posting(words, term, "text")).rows)]
         return Terms(words, postings, np.array([words.idf(posting) for posting in postings], np.float32))
 
     def idf(self, term: str) -> float:

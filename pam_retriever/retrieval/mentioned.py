@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from pam_retriever.ann.selection import Rows, holds
-from pam_retriever.arrays import among, distinct, union
+from pam_retriever.arrays import among, union
 from pam_retriever.mentions.finder import find
 from pam_retriever.mentions.source import LEXICAL, PRIOR, WAYS, Mentioned, MentionSource
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues
-from pam_retriever.retrieval.lexical import Lexicon
+from pam_retriever.retrieval.lexical import Lexicon, Terms
+from pam_retriever.retrieval.postings import Postings
 from pam_retriever.store.columns import from_json
 from pam_retriever.store.index_mentions import IndexMentions
 from pam_retriever.store.view import View
@@ -24,54 +25,34 @@ class MentionQuery:
 
     Args:
         view: a view of the index.
-        lexicon: the words of the index.
-        given: (d,) the question, at unit length.
-        text: its text.
+        query: (d,) the question, at unit length.
         allowed: sorted rows to choose from; None for all.
-        found: rows, which include the row with the best BM25.
     """
 
-    def __init__(
-        self, view: View, lexicon: Lexicon, query: Float32, text: str | None, allowed: Rows | None, found: Int64
-    ) -> None:
-        self.text = text
+    def __init__(self, view: View, query: Float32, allowed: Rows | None) -> None:
+        self.text: str | None = None
+        self.term_weights: Float32 = np.empty(0, np.float32)
         self._view, self._query, self._rows = view, query, allowed
-        terms = lexicon.terms(text) if text else []
-        weights = {term: weight for term in terms if (weight := lexicon.idf(term))}
-        self._terms = lexicon.query_terms(list(weights))
-        self.term_weights: Float32 = np.array(list(weights.values()), np.float32)
-        self._read = np.empty(0, np.int64)  # sorted rows, each read once: their BM25, and the terms that they hold
-        self._own, self._occurs = np.empty(0, np.float32), np.empty((len(weights), 0), bool)
-        self._best = max(float(self._bm25(found).max(initial=0)), 1e-9) if weights else 1.0
+        self._postings: list[Postings] = []
+        self._by_words: Float32 | None = None  # a stored memory asks without words
+
+    def with_words(self, text: str, terms: Terms, by_words: Float32, best: float) -> MentionQuery:
+        """Adds the words: a text, its terms, the BM25 of all memories by row, and the highest of it."""
+        self.text = text
+        if len(terms.postings):
+            self.term_weights, self._postings = terms.idf, terms.postings
+            self._by_words, self._lexical = by_words, np.float32(LEXICAL / max(best, 1e-9))
+        return self
 
     def scores(self, rows: Int64) -> Float32:
         similarity: Float32 = self._view.similar.keys(rows) @ self._query
-        if not len(self.term_weights):  # a stored memory asks without words
-            return similarity
-        scores: Float32 = similarity + np.float32(LEXICAL / self._best) * self._bm25(rows)
-        return scores
+        if self._by_words is not None:
+            similarity += self._lexical * self._by_words[rows]
+        return similarity
 
     def holds(self, rows: Int64) -> Bools:
-        positions = self._positions(rows)
-        occurs: Bools = self._occurs[:, positions]
-        return occurs
-
-    def _bm25(self, rows: Int64) -> Float32:
-        positions = self._positions(rows)
-        return self._own[positions]
-
-    def _positions(self, rows: Int64) -> Int64:
-        """Reads the rows that were not read yet; returns the positions of all."""
-        unread = ~among(self._read, rows)
-        if unread.any():
-            new = distinct(rows[unread])
-            counts = self._terms.counts(new)
-            every = np.concatenate([self._read, new])
-            order = every.argsort()
-            self._own = np.concatenate([self._own, self._terms.bm25(new, counts)])[order]
-            self._occurs = np.concatenate([self._occurs, counts > 0], axis=1)[:, order]
-            self._read = every[order]
-        return self._read.searchsorted(rows)
+        held = [among(posting.rows, rows) for posting in self._postings]
+        return np.array(held, bool).reshape(len(held), len(rows))
 
     def allowed(self, rows: Int64) -> Bools:
         return np.ones(len(rows), bool) if self._rows is None else holds(self._rows, rows)
@@ -97,19 +78,22 @@ class Mentioning:
 
     def from_memory(self, query: Float32, row: int, allowed: Rows | None) -> Mentioned:
         """Returns the memories that a memory names, and those that name it; see ``from_question``."""
-        mention_query = MentionQuery(self._view, self._lexicon, query, None, allowed, np.empty(0, np.int64))
-        return self._source.score(mention_query, np.array([row]), np.ones(1, np.float32))
+        return self._source.score(MentionQuery(self._view, query, allowed), np.array([row]), np.ones(1, np.float32))
 
-    def from_question(self, query: Float32, text: str, found: Int64, allowed: Rows | None) -> Mentioned:
+    def from_question(
+        self, query: Float32, text: str, by_words: Float32, found: Int64, allowed: Rows | None
+    ) -> Mentioned:
         """Returns the memories that a question names, and those that its best hits name.
 
         Args:
             query: (d,) the question, at unit length.
             text: its text.
+            by_words: the BM25 of all memories by row, of the terms of this text.
             found: rows, which include the best by similarity and the best by words.
             allowed: sorted rows to choose from; None for all.
         """
-        mention_query = MentionQuery(self._view, self._lexicon, query, text, allowed, found)
+        terms, most = self._lexicon.query_terms(self._lexicon.terms(text)), float(by_words[found].max(initial=0))
+        mention_query = MentionQuery(self._view, query, allowed).with_words(text, terms, by_words, most)
         found = found[mention_query.allowed(found)]
         scores = mention_query.scores(found)
         best = np.argsort(-scores, kind="stable")[:BEST]

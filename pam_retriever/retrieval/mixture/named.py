@@ -12,6 +12,7 @@ import numpy as np
 
 from pam_retriever.arrays import union
 from pam_retriever.mentions.source import PRIOR, WAYS, Mentioned
+from pam_retriever.retrieval.lexical import best_of
 from pam_retriever.retrieval.mentioned import BEST
 from pam_retriever.retrieval.mixture.corpus import Corpus
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
@@ -68,8 +69,9 @@ class Mentions:
             if row >= 0:
                 found.append(mentioning.from_memory(cues.vectors[at], int(corpus.rows[row]), cues.allowed))
             elif text:
-                best = union(corpus.rows[near[at]], corpus.lexicon.best(list(cues.words[at]), BEST, cues.allowed))
-                found.append(mentioning.from_question(cues.vectors[at], text, best, cues.allowed))
+                by_words = corpus.lexicon.scores(list(cues.words[at]))
+                best = union(corpus.rows[near[at]], best_of(by_words, BEST, cues.allowed))
+                found.append(mentioning.from_question(cues.vectors[at], text, by_words, best, cues.allowed))
             else:
                 found.append(None)
         return found
