@@ -106,6 +106,32 @@ def test_memories_that_may_not_be_found_neither_come_nor_lead_on() -> None:
     assert {"b", "c"}.isdisjoint(_ask(world, question, "a"))
 
 
+def test_what_may_not_be_found_shares_nothing() -> None:
+    """A name that only one allowed memory has is its own; a phrase in two allowed texts joins only these."""
+    world = _world(
+        ("a", "Kiss", "Natalie Wood."),
+        ("b", "Kiss", "Natalie Wood."),
+        ("c", "Prague", "Kiss! Natalie Wood."),
+        ("d", "Vienna", "Natalie Wood."),
+    )
+    scores = dict(zip("abcd", LOOKS, strict=False))
+    every = _ask(world, Question(world, None, scores), "a")["c"]
+    some = _ask(world, Question(world, None, scores, forbidden="b"), "a")["c"]
+    strength = 0.8**POWER
+    assert every["named by"] == pytest.approx(strength * _idf(24, 1) / 2, rel=1e-5)
+    assert some["named by"] == pytest.approx(strength * _idf(24, 1), rel=1e-5)
+    assert every["shares"] == pytest.approx(strength * _idf(24, 4) / math.sqrt(3), rel=1e-5)
+    assert some["shares"] == pytest.approx(strength * _idf(24, 4) / math.sqrt(2), rel=1e-5)
+    assert _ask(world, Question(world, None, scores, forbidden="ab"), "a")["c"] == some  # the memory that asks counts
+
+
+def test_nothing_that_may_be_found_mentions_nothing() -> None:
+    world = _world(*CHAIN)
+    question = Question(world, "nothing", dict(zip("abcd", LOOKS, strict=False)), forbidden="abcd")
+    none = np.empty(0, np.int64)
+    assert len(MentionSource(world.store).score(question, none, none.astype(np.float32)).rows) == 0
+
+
 def test_the_passage_of_a_title_that_fits_best_gets_most() -> None:
     """Of several memories with a name, the best match of the question gets the largest share of the name's weight."""
     world = _world(("a", "Kiss", "Shirley Temple."), ("b", "Shirley Temple", "x"), ("c", "Shirley Temple", "y"))

@@ -153,6 +153,7 @@ class LocalCopy:
         self.times.log.begin()
 
     def _take_in(self, documents: Sequence[Document]) -> None:
+        self._sql.changes.names = True
         for kind, tables in KINDS.items():
             own = [(key, json.loads(data) if data else {}) for of, key, data in documents if of == kind]
             for table, columns in list(tables.items())[::-1]:

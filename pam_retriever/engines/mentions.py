@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from pam_retriever.engines.words import WordCounter
-from pam_retriever.mentions.store import BEGINNING, SQL, Document, SQLiteMentions
+from pam_retriever.mentions.sql import SQL
+from pam_retriever.mentions.store import BEGINNING, Document, SQLiteMentions
 from pam_retriever.store.database import Memories
 from pam_retriever.types import Int64
 

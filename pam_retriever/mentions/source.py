@@ -11,17 +11,20 @@ question's words that t contains and s does not: a second step counts more if it
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, Protocol, get_args
 
 import numpy as np
 
-from pam_retriever.arrays import among, concatenated, distinct, starts_of
+from pam_retriever.arrays import among, distinct, firsts, union
 from pam_retriever.mentions.finder import find
 from pam_retriever.mentions.folding import words
-from pam_retriever.mentions.links import are_phrases, phrase_number
+from pam_retriever.mentions.links import phrase_number
 from pam_retriever.mentions.names import STOP_WORDS
-from pam_retriever.mentions.store import Groups, SQLiteMentions, grouped
+from pam_retriever.mentions.steps import BEARERS, NO_COLUMNS, Steps
+from pam_retriever.mentions.store import SQLiteMentions
 from pam_retriever.types import Bools, Float32, Int64
 
 Way = Literal["asked", "names", "named by", "second step", "shares"]
@@ -33,8 +36,6 @@ LEXICAL = 0.3
 SEEDS = 10  # number of best hits whose mentions are followed
 POWER = 1.5  # exponent of their scores
 LEFT = 4.0  # weight of the rest of the question
-BEARERS = 100  # a name that more memories have is ignored
-READERS = 100  # if more texts name a memory, they are not followed
 TEMPERATURE = 0.1  # of the softmax over scores that divides an ambiguous name
 LONGEST_PHRASE = 8  # words of the question in one phrase
 
@@ -64,7 +65,7 @@ class Edges:
     targets: Int64
     weights: Float32
 
-    def at(self, positions: Int64 | Bools) -> Edges:
+    def at(self, positions: Bools | slice) -> Edges:
         """Returns the edges at these positions."""
         return Edges(self.sources[positions], self.numbers[positions], self.targets[positions], self.weights[positions])
 
@@ -110,7 +111,7 @@ class Mentioned:
 
 
 class MentionSource:
-    """Scores candidates by mentions. Caches nothing.
+    """Scores candidates by mentions.
 
     Args:
         store: the storage of names and mentions.
@@ -131,97 +132,35 @@ class MentionSource:
         Returns:
             Every memory that at most two steps of mentions reach.
         """
-        names = _Names(self._store)
-        of_question = self._edges_of_question(question, names)
+        texts = self._store.texts() if self._texts is None else self._texts
         strengths = _Strengths(rows, scores, question)
-        strengths.add(of_question, PRIOR["asked"])
+        asked = self._asked(question, texts)
+        strengths.add((asked, PRIOR["asked"]))
         seeds = strengths.best(SEEDS)
-        mentions = self._store.numbers_in(seeds.rows)
-        edges = [
-            self._named(question, seeds, mentions, names),
-            self._naming(question, seeds, names),
-            self._shared(question, seeds, mentions),
-        ]
-        named, naming, shared = _passed_on(question, edges, seeds)
-        strengths.add(named, PRIOR["names"])
-        strengths.add(naming, PRIOR["named by"])
+        followed = _Followed(question, seeds, self._store.steps.of(seeds.rows.tolist()))
+        named, naming, shared = followed.edges(texts)
+        strengths.add((named, PRIOR["names"]), (naming, PRIOR["named by"]))
         seeds = strengths.best(SEEDS)
-        edges = [self._named(question, seeds, self._store.numbers_in(seeds.rows), names)]
-        [second] = _passed_on(question, edges, seeds)
-        return _gather([of_question, named, naming, second, shared])
+        followed = _Followed(question, seeds, self._store.steps.of(seeds.rows.tolist()), only_named=True)
+        second, *_ = followed.edges(texts)
+        return _gather([asked, named, naming, second, shared])
 
-    def _edges_of_question(self, question: Question, names: _Names) -> Edges:
+    def _asked(self, question: Question, texts: int) -> Edges:
         """Returns edges to the memories that the question names."""
         found = find([question.text], self._store)[0] if question.text else []
         if not found:
             return _NO_EDGES
         numbers = distinct(np.array([one.name for one in found], np.int64))
-        bearers, counts = names.look_up(numbers)
-        bearers = _found(question, bearers)
-        weights = np.repeat(self._idf(counts), bearers.counts) * _shares(question, bearers)
-        edges = Edges(
-            np.full(len(bearers.rows), -1, np.int64), np.repeat(numbers, bearers.counts), bearers.rows, weights
+        bearers = self._store.looked_up(numbers, BEARERS)
+        sizes = np.array([len(rows) for rows, _ in bearers], np.int64)
+        targets = np.array([row for rows, _ in bearers for row in rows], np.int64)
+        weights, numbers = (
+            _idf(np.array([count for _, count in bearers], np.int64), texts).repeat(sizes),
+            numbers.repeat(sizes),
         )
-        return edges.at((edges.weights > 0) & question.allowed(edges.targets))
-
-    def _named(self, question: Question, seeds: Seeds, mentions: Groups, names: _Names) -> Edges:
-        """Returns edges from seeds to the memories that their texts name or link to."""
-        mask = ~are_phrases(mentions.rows)
-        sources, mentioned = np.repeat(seeds.rows, mentions.counts)[mask], mentions.rows[mask]
-        numbers, which = np.unique(mentioned, return_inverse=True)
-        bearers, counts = names.look_up(numbers)
-        bearers = _found(question, bearers)
-        weights = np.repeat(self._idf(counts), bearers.counts) * _shares(question, bearers)
-        mention, position = _spread(bearers, which)
-        return Edges(sources[mention], mentioned[mention], bearers.rows[position], weights[position])
-
-    def _naming(self, question: Question, seeds: Seeds, names: _Names) -> Edges:
-        """Returns edges from seeds to the memories whose texts name or link to them."""
-        numbers = self._store.called_of(seeds.rows)
-        bearers, counts = names.look_up(numbers)
-        bearers = _found(question, bearers, seeds)
-        readers = self._store.mentioning(numbers, READERS)
-        parts = self._idf(counts) / np.maximum(bearers.counts, 1)
-        named, position = _spread(readers, np.repeat(np.arange(len(numbers)), bearers.counts))
-        number = np.repeat(np.arange(len(numbers)), bearers.counts)[named]
-        edges = Edges(bearers.rows[named], numbers[number], readers.rows[position], parts[number].astype(np.float32))
-        return edges.at(seeds.have(edges.sources))
-
-    def _shared(self, question: Question, seeds: Seeds, mentions: Groups) -> Edges:
-        """Returns edges to memories that share a phrase with the texts of seeds, unless the question contains it."""
-        mask = are_phrases(mentions.rows)
-        if mask.any():
-            mask &= ~among(_phrases_of(question.text), mentions.rows)
-        sources, mentioned = np.repeat(seeds.rows, mentions.counts)[mask], mentions.rows[mask]
-        numbers, which = np.unique(mentioned, return_inverse=True)
-        readers = self._store.mentioning(numbers, READERS)
-        rare, readers = self._idf(readers.counts), _found(question, readers, seeds)
-        parts = rare / np.sqrt(np.maximum(readers.counts - 1, 1))
-        mention, position = _spread(readers, which)
-        weights = parts[which[mention]].astype(np.float32)
-        return Edges(sources[mention], mentioned[mention], readers.rows[position], weights)
-
-    def _idf(self, counts: Int64) -> Float32:
-        """Returns the idf (n,) of names from their counts of texts: 1 for the rarest, 0 for a name in half of all."""
-        texts = self._store.texts() if self._texts is None else self._texts
-        idf = np.log((np.maximum(texts - counts, 0) + 0.5) / (counts + 0.5)) / np.log(texts + 1.5)
-        rare: Float32 = np.clip(idf, 0, 1).astype(np.float32)
-        return rare
-
-
-class _Names:
-    """The names that were looked up for a question: their memories, and the number of texts with each."""
-
-    def __init__(self, store: SQLiteMentions) -> None:
-        self._store, self._known = store, dict[int, tuple[list[int], int]]()
-
-    def look_up(self, numbers: Int64) -> tuple[Groups, Int64]:
-        """Returns the memories with each name, and the counts (n,) of texts that hold it."""
-        listed = numbers.tolist()
-        if new := [number for number in listed if number not in self._known]:
-            self._known.update(zip(new, self._store.looked_up(np.array(new), BEARERS), strict=True))
-        found = [self._known[number] for number in listed]
-        return grouped([rows for rows, _ in found]), np.array([count for _, count in found], np.int64)
+        mask = question.allowed(targets)
+        _share(question, weights, numbers, targets, np.flatnonzero(mask & (sizes.repeat(sizes) > 1)))
+        return Edges(np.full(len(targets), -1, np.int64), numbers, targets, weights).at(mask & (weights > 0))
 
 
 @dataclass(frozen=True)
@@ -243,97 +182,162 @@ class _Strengths:
         order = np.argsort(rows)
         self._rows, self._scores, self._question = rows[order], scores[order].astype(np.float32), question
 
-    def add(self, edges: Edges, weight: float) -> None:
-        """Adds the strongest edge to each target, times ``weight``."""
-        if not len(edges.targets):
+    def add(self, *several: tuple[Edges, float]) -> None:
+        """For each pair of edges and a weight, adds the strongest edge to each target, times the weight."""
+        targets = np.concatenate([edges.targets for edges, _ in several])
+        if not len(targets):
             return
-        targets, which = np.unique(edges.targets, return_inverse=True)
-        strongest = np.zeros(len(targets), np.float32)
-        np.maximum.at(strongest, which, edges.weights)
-        new = targets[~among(self._rows, targets)]
-        if len(new):
-            rows = np.concatenate([self._rows, new])
-            scores = np.concatenate([self._scores, self._question.scores(new)])
-            order = rows.argsort()
-            self._rows, self._scores = rows[order], scores[order]
-        self._scores[self._rows.searchsorted(targets)] += np.float32(weight) * strongest
+        rows = union(self._rows, targets)
+        known = among(self._rows, rows)
+        scores = np.empty(len(rows), np.float32)
+        scores[known], scores[~known] = self._scores, self._question.scores(rows[~known])
+        for edges, weight in several:
+            strongest = np.zeros(len(rows), np.float32)
+            np.maximum.at(strongest, rows.searchsorted(edges.targets), edges.weights)
+            scores += np.float32(weight) * strongest
+        self._rows, self._scores = rows, scores
 
     def best(self, n: int) -> Seeds:
         position = np.sort(np.argsort(-self._scores, kind="stable")[:n])
         return Seeds(self._rows[position], np.maximum(self._scores[position], 0))
 
 
-def _joined(several: list[Edges]) -> tuple[Edges, Int64]:
-    """Joins n lists of edges; returns also, for each edge (m,), the index of its list."""
-    columns = [
-        (edges.sources, edges.numbers, edges.targets, edges.weights.astype(np.float32, copy=False)) for edges in several
-    ]
-    ways = np.repeat(np.arange(len(several)), [len(edges.targets) for edges in several])
-    return Edges(*map(np.concatenate, zip(*columns, strict=True))), ways
+class _Followed:
+    """The steps from seeds, joined: to memories that they name, to those that name them, to those that share a phrase.
+
+    Args:
+        question: the question.
+        seeds: the seeds.
+        steps: the steps from each.
+        only_named: leave out all but the first.
+    """
+
+    def __init__(self, question: Question, seeds: Seeds, steps: list[Steps], only_named: bool = False) -> None:
+        self._question, self._seeds, self._steps = question, seeds, steps
+        parts = [one.columns[:, : one.named] for one in steps]
+        if not only_named:
+            parts += [one.columns[:, one.named : one.named + one.naming] for one in steps]
+            parts += [one.columns[:, one.named + one.naming :] for one in steps]
+        lengths = [part.shape[1] for part in parts]
+        self._numbers, self._targets, self._counts, self._sizes = np.concatenate([NO_COLUMNS, *parts], axis=1)
+        self._sources = np.tile(np.arange(len(steps)), 1 if only_named else 3).repeat(lengths)
+        named = sum(lengths[: len(steps)])
+        naming = named + sum(lengths[len(steps) : 2 * len(steps)])
+        self._named, self._naming, self._sharing = slice(named), slice(named, naming), slice(naming, None)
+
+    def edges(self, texts: int) -> list[Edges]:
+        """Returns edges of each kind to allowed memories.
+
+        They are weighted by the strength of their sources, and by the rest of the question.
+
+        Args:
+            texts: the number of memories with a text.
+        """
+        question, seeds, targets = self._question, self._seeds, self._targets
+        mask = question.allowed(targets)
+        sizes = self._sizes if mask.all() else self._sizes_among(mask)
+        weights = _idf(self._counts, texts)
+        several = np.flatnonzero(mask[self._named] & (sizes[self._named] > 1))
+        _share(question, weights, self._numbers, targets, several, self._sources)
+        weights[self._naming] /= sizes[self._naming]
+        weights[self._sharing] /= np.sqrt(sizes[self._sharing])
+        mask = mask & (weights > 0) & (seeds.rows[self._sources] != targets)
+        if mask[self._sharing].any():
+            mask[self._sharing] &= ~among(_phrases_of(question.text), self._numbers[self._sharing])
+        sources, weights = self._sources[mask], weights[mask]
+        weights = weights * (seeds.strengths ** np.float32(POWER))[sources]
+        weights *= 1 + np.float32(LEFT) * _left(question, seeds.rows, sources, targets[mask])
+        every = Edges(seeds.rows[sources], self._numbers[mask], targets[mask], weights)
+        ends = [0, *(np.count_nonzero(mask[: one.stop]) for one in (self._named, self._naming)), len(weights)]
+        return [every.at(slice(*pair)) for pair in pairwise(ends)]
+
+    def _sizes_among(self, allowed: Bools) -> Int64:
+        """Returns how many memories share each step, if only seeds and ``allowed`` targets (m,) of steps count."""
+        rows = self._seeds.rows
+        sizes: Int64 = self._sizes.copy()
+        found = [((at, number), row) for at, one in enumerate(self._steps) for number, row in one.bearers]
+        bearers = np.array([row for _, row in found], np.int64)
+        counted = among(rows, bearers) | self._question.allowed(bearers)
+        with_name = Counter(found[at][0] for at in np.flatnonzero(counted))
+        steps = zip(self._sources[self._naming].tolist(), self._numbers[self._naming].tolist(), strict=True)
+        sizes[self._naming] = [1 + with_name[step] for step in steps]
+        sources, numbers = self._sources[self._sharing], self._numbers[self._sharing]
+        if len(sources):
+            counted = allowed[self._sharing] | among(rows, self._targets[self._sharing])
+            starts = np.flatnonzero(firsts(sources) | firsts(numbers))
+            shared = np.add.reduceat(counted.astype(np.int64), starts)
+            sizes[self._sharing] = np.maximum(shared, 1).repeat(_lengths(starts, len(sources)))
+        return sizes
 
 
-def _passed_on(question: Question, several: list[Edges], seeds: Seeds) -> list[Edges]:
-    """Returns edges to allowed memories, weighted by the strength of their sources and the rest of the question."""
-    edges, ways = _joined(several)
-    mask = (edges.sources != edges.targets) & (edges.weights > 0) & question.allowed(edges.targets)
-    edges, ways = edges.at(mask), ways[mask]
-    strength = seeds.strengths[seeds.rows.searchsorted(edges.sources)] ** np.float32(POWER)
-    weights = edges.weights * strength * (1 + np.float32(LEFT) * _left(question, edges))
-    passed = Edges(edges.sources, edges.numbers, edges.targets, weights)
-    return [passed.at(ways == way) for way in range(len(several))]
+def _idf(counts: Int64, texts: int) -> Float32:
+    """Returns the idf (n,) of names from their counts of texts: 1 for the rarest, 0 for a name in half of all."""
+    idf = np.log((np.maximum(texts - counts, 0) + 0.5) / (counts + 0.5)) / np.log(texts + 1.5)
+    rare: Float32 = np.minimum(np.maximum(idf, 0), 1).astype(np.float32)
+    return rare
 
 
-def _left(question: Question, edges: Edges) -> Float32:
-    """Returns the part (m,) of the question's terms, by idf, that the target of an edge has and its source has not."""
+def _share(
+    question: Question, weights: Float32, numbers: Int64, targets: Int64, several: Int64, sources: Int64 | None = None
+) -> None:
+    """Divides the weights of ambiguous names among their memories, by a softmax over scores for the question.
+
+    Args:
+        question: the question.
+        weights: (m,) of edges, which are changed.
+        numbers: (m,) of the edges.
+        targets: (m,) of the edges.
+        several: the positions of the edges to share, those of one name together.
+        sources: (m,) of the edges; None for one source of all.
+    """
+    if not len(several):
+        return
+    numbers = numbers[several]
+    first = firsts(numbers)
+    if sources is not None:
+        first |= firsts(sources[several])
+    starts = np.flatnonzero(first)
+    counts = _lengths(starts, len(several))
+    scores = (question.scores(targets[several]) / TEMPERATURE).astype(np.float64)
+    parts = np.exp(scores - np.maximum.reduceat(scores, starts).repeat(counts))
+    weights[several] *= (parts / np.add.reduceat(parts, starts).repeat(counts)).astype(np.float32)
+
+
+def _lengths(starts: Int64, end: int) -> Int64:
+    """Returns the lengths (n,) of consecutive lists that begin at ``starts`` (n,), and the last of which has an end."""
+    lengths: Int64 = np.append(starts[1:], end) - starts
+    return lengths
+
+
+def _left(question: Question, seeds: Int64, sources: Int64, targets: Int64) -> Float32:
+    """Returns the part (m,) of the question's terms, by idf, that the target of an edge has and its source has not.
+
+    Args:
+        question: the question.
+        seeds: the memories from which edges lead.
+        sources: (m,) positions in ``seeds``.
+        targets: (m,) memories.
+    """
     weights = question.term_weights
-    if not len(edges.sources) or not weights.sum():
-        return np.zeros(len(edges.sources), np.float32)
-    held = question.holds(np.concatenate([edges.sources, edges.targets]))
-    source, target = held[:, : len(edges.sources)], held[:, len(edges.sources) :]
-    part: Float32 = weights @ (target & ~source) / weights.sum()
+    if not len(sources) or not len(weights):
+        return np.zeros(len(sources), np.float32)
+    held = question.holds(np.concatenate([seeds, targets]))
+    new = held[:, len(seeds) :] & ~held[:, : len(seeds)].take(sources, axis=1)
+    part: Float32 = weights @ new / weights.sum()
     return part
-
-
-def _shares(question: Question, bearers: Groups) -> Float32:
-    """Returns the share (m,) of each memory in an ambiguous name: a softmax over its scores for the question."""
-    if bearers.counts.max(initial=0) <= 1:
-        return np.ones(len(bearers.rows), np.float32)
-    rows, which = np.unique(bearers.rows, return_inverse=True)
-    scores = question.scores(rows)[which] / TEMPERATURE
-    group = np.repeat(np.arange(len(bearers.counts)), bearers.counts)
-    best = np.full(len(bearers.counts), -np.inf)
-    np.maximum.at(best, group, scores)
-    parts = np.exp(scores - best[group])
-    shares: Float32 = (parts / np.bincount(group, parts, len(best))[group]).astype(np.float32)
-    return shares
-
-
-def _found(question: Question, groups: Groups, seeds: Seeds | None = None) -> Groups:
-    """Returns the groups without memories that the question may not find; seeds stay."""
-    mask = question.allowed(groups.rows)
-    if mask.all():
-        return groups
-    if seeds is not None:
-        mask = mask | seeds.have(groups.rows)
-    return Groups(starts_of(mask)[groups.starts], groups.rows[mask])
-
-
-def _spread(groups: Groups, which: Int64) -> tuple[Int64, Int64]:
-    """For each i, returns all rows of group ``which[i]``, as pairs of i and a position in ``groups.rows``."""
-    counts = groups.counts[which]
-    left = np.repeat(np.arange(len(which)), counts)
-    return left, concatenated(groups.starts[:-1][which], counts)
 
 
 def _gather(several: list[Edges]) -> Mentioned:
     """Returns the strongest edge of each way to each memory."""
-    edges, ways = _joined(several)
-    rows, position = np.unique(edges.targets, return_inverse=True)
+    columns = zip(*((edges.sources, edges.numbers, edges.targets, edges.weights) for edges in several), strict=True)
+    sources, numbers, targets, weights = map(np.concatenate, columns)
+    ways = np.arange(len(several)).repeat([len(edges.targets) for edges in several])
+    rows = distinct(targets)
     features = np.zeros((len(rows), len(several)), np.float32)
     found = Mentioned(rows, features, np.full(features.shape, -1, np.int64), np.zeros(features.shape, np.int64))
-    order = np.argsort(edges.weights, kind="stable")  # the strongest is written last, and remains
-    edges, at = edges.at(order), (position[order], ways[order])
-    found.features[at], found.sources[at], found.numbers[at] = edges.weights, edges.sources, edges.numbers
+    order = np.argsort(weights, kind="stable")  # the strongest is written last, and remains
+    at = rows.searchsorted(targets[order]), ways[order]
+    found.features[at], found.sources[at], found.numbers[at] = weights[order], sources[order], numbers[order]
     return found
 
 

@@ -12,10 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, chain
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from pam_retriever.mentions.sql import COUNT, MOST_COUNTED, NAMED, SQL, TEXTS, named_in
+from pam_retriever.mentions.steps import KnownSteps
 from pam_retriever.types import Int64
 
 SCHEMA = (
@@ -44,8 +46,6 @@ TABLES = ("mentions", "called", "beginnings", "names")
 BEGINNING = 10_000  # characters of a text in which names and links of the latest memories are looked for
 AT_ONCE = 1000  # memories per read of metadata
 CACHE = 256 << 10  # KiB of pages in memory while all names are written, because they are not sorted
-MOST_COUNTED = 100_000  # mentions of one name; a name with more is common in an index of any size
-COUNT = "SELECT count(*) FROM (SELECT 1 FROM mentions WHERE number = value LIMIT ?)"
 _NONE = np.empty(0, np.int64)
 
 
@@ -88,13 +88,6 @@ class Mentions:
     lengths: Int64
 
 
-class SQL(Protocol):
-    """A connection inside a transaction, such as ``store.connection.Connection``."""
-
-    def fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[object, ...]]: ...
-    def run_many(self, sql: str, rows: Iterable[Sequence[object]]) -> None: ...
-
-
 class SQLiteMentions:
     """Names and mentions in tables beside the memories, and phrases from the full-text index.
 
@@ -102,10 +95,13 @@ class SQLiteMentions:
 
     Args:
         sql: a database with the tables of ``SCHEMA``, ``memories`` and ``words``.
+
+    Attributes:
+        steps: the steps from memories to others.
     """
 
     def __init__(self, sql: SQL) -> None:
-        self._sql = sql
+        self._sql, self.steps = sql, KnownSteps(sql)
 
     def longest(self, beginnings: Iterable[str]) -> Mapping[str, int]:
         return dict(self._where_in("SELECT words, longest FROM beginnings WHERE words IN", list(beginnings)))  # type: ignore[arg-type]
@@ -156,13 +152,13 @@ class SQLiteMentions:
         """Stores new names, in order; returns their numbers, which ascend."""
         last = self._sql.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'names'")[0][0]
         numbers = {phrase: number for number, phrase in enumerate(phrases, int(str(last)) + 1)}
-        self._sql.run_many("INSERT INTO names (phrase, number) VALUES (?, ?)", numbers.items())
+        self._write("INSERT INTO names (phrase, number) VALUES (?, ?)", numbers.items())
         self.add_beginnings(phrases)
         return numbers
 
     def add_beginnings(self, phrases: Sequence[str]) -> None:
         """Stores the beginnings of names, by which a search finds them."""
-        self._sql.run_many(
+        self._write(
             "INSERT INTO beginnings VALUES (?, ?) "
             "ON CONFLICT (words) DO UPDATE SET longest = max(longest, excluded.longest)",
             beginnings(phrases).items(),
@@ -171,14 +167,14 @@ class SQLiteMentions:
     def prune_beginnings(self) -> None:
         """Removes beginnings that only deleted names had: these would reveal words of deleted names."""
         names = [str(phrase) for (phrase,) in self._sql.fetch("SELECT phrase FROM names")]
-        self._sql.run_many("DELETE FROM beginnings", [()])
-        self._sql.run_many("INSERT INTO beginnings VALUES (?, ?)", beginnings(names).items())
+        self._write("DELETE FROM beginnings", [()])
+        self._write("INSERT INTO beginnings VALUES (?, ?)", beginnings(names).items())
 
     def drop_names(self, numbers: Int64) -> None:
         """Deletes names and all their mentions."""
         listed = [(number,) for number in numbers.tolist()]
-        self._sql.run_many("DELETE FROM mentions WHERE number = ?", listed)
-        self._sql.run_many("DELETE FROM names WHERE number = ?", listed)
+        self._write("DELETE FROM mentions WHERE number = ?", listed)
+        self._write("DELETE FROM names WHERE number = ?", listed)
 
     def called_of(self, rows: Int64) -> Int64:
         """Returns the numbers of the names of ``rows``, without duplicates."""
@@ -192,19 +188,19 @@ class SQLiteMentions:
 
     def drop_called(self, rows: Int64) -> None:
         """Deletes the names of ``rows``."""
-        self._sql.run_many("DELETE FROM called WHERE row = ?", ((row,) for row in rows.tolist()))
+        self._write("DELETE FROM called WHERE row = ?", ((row,) for row in rows.tolist()))
 
     def add_called(self, called: Iterable[tuple[int, int, bool]]) -> None:
         """Stores names of memories, as (number, row, short)."""
-        self._sql.run_many("INSERT INTO called (number, row, short) VALUES (?, ?, ?)", called)
+        self._write("INSERT INTO called (number, row, short) VALUES (?, ?, ?)", called)
 
     def drop_mentions(self, rows: Int64) -> None:
         """Deletes the mentions in the texts of ``rows``."""
-        self._sql.run_many("DELETE FROM mentions WHERE row = ?", ((row,) for row in rows.tolist()))
+        self._write("DELETE FROM mentions WHERE row = ?", ((row,) for row in rows.tolist()))
 
     def add_mentions(self, mentions: Iterable[tuple[int, int, int, int]]) -> None:
         """Stores mentions in texts, as (row, number, start, length)."""
-        self._sql.run_many("INSERT INTO mentions (row, number, start, length) VALUES (?, ?, ?, ?)", mentions)
+        self._write("INSERT INTO mentions (row, number, start, length) VALUES (?, ?, ?, ?)", mentions)
 
     def unused(self, numbers: Int64) -> Int64:
         """Returns the ``numbers`` of names that no memory has."""
@@ -217,28 +213,12 @@ class SQLiteMentions:
 
     def names(self) -> dict[str, int]:
         """Returns all names and their numbers."""
-        return dict(self._sql.fetch("SELECT phrase, number FROM names"))  # type: ignore[arg-type]
+        return dict(self._sql.fetch("SELECT phrase, number FROM names"))
 
     def looked_up(self, numbers: Int64, limit: int) -> list[tuple[list[int], int]]:
-        """Returns for each name the memories with this name, and the number of texts, counted up to ``MOST_COUNTED``.
-
-        The memories are those with this full name if any, else with this short name; none if more than ``limit``.
-        """
-        # "9-1": memory 9 has this name as a short name
-        found = self._each(
-            "(SELECT group_concat(row || '-' || short) FROM "
-            f"(SELECT row, short FROM called WHERE number = value LIMIT ?)), ({COUNT})",
-            numbers,
-            limit + 1,
-            MOST_COUNTED,
-        )
-        result: list[tuple[list[int], int]] = []
-        for line, count in found:
-            pairs = [pair.split("-") for pair in line.split(",")] if line else []
-            full = [int(row) for row, short in pairs if short == "0"]
-            rows = [] if len(pairs) > limit else full or [int(row) for row, _ in pairs]
-            result.append((rows, count))
-        return result
+        """Returns for each name the memories as ``named_in`` does, and the number of texts up to ``MOST_COUNTED``."""
+        limits = {"named": limit + 1, "counted": MOST_COUNTED}
+        return [(named_in(line, limit), count) for line, count in self._each(f"{NAMED}, {COUNT}", numbers, limits)]
 
     def mentions_of(self, rows: Int64) -> Mentions:
         """Returns the mentions in the texts of ``rows``."""
@@ -248,26 +228,16 @@ class SQLiteMentions:
         columns = np.array(found, np.int64).reshape(-1, 4).T
         return Mentions(*columns)
 
-    def numbers_in(self, rows: Int64) -> Groups:
-        """Returns the numbers of the names, links and phrases in each of the texts, sorted."""
-        select = "(SELECT group_concat(number) FROM (SELECT number FROM mentions WHERE row = value ORDER BY number))"
-        found = self._each(select, rows)
-        return grouped([[*map(int, line.split(","))] if line else [] for (line,) in found])
-
     def mentioning(self, numbers: Int64, limit: int | None) -> Groups:
         """Returns the memories whose texts contain these names; none if there are more than ``limit``."""
-        found = self._each(
-            "(SELECT group_concat(row) FROM (SELECT row FROM mentions WHERE number = value LIMIT ?))",
-            numbers,
-            -1 if limit is None else limit + 1,
-        )
+        found = self._each(TEXTS, numbers, {"texts": -1 if limit is None else limit + 1})
         groups = [[*map(int, line.split(","))] if line else [] for (line,) in found]
         return grouped([rows if limit is None or len(rows) <= limit else [] for rows in groups])
 
     def clear(self) -> None:
         """Deletes all names and mentions."""
         for table in TABLES:
-            self._sql.run_many(f"DELETE FROM {table}", [()])
+            self._write(f"DELETE FROM {table}", [()])
 
     @contextmanager
     def in_bulk(self) -> Iterator[None]:
@@ -284,15 +254,20 @@ class SQLiteMentions:
         finally:
             self._sql.fetch(f"PRAGMA cache_size = {before}")
 
+    def _write(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
+        self._sql.changes.names = True
+        self._sql.run_many(statement, rows)
+
     def _where_in(self, select: str, values: Sequence[object], then: str = "") -> list[tuple[object, ...]]:
         return self._sql.fetch(
             f"{select} (SELECT value FROM json_each(?)) {then}",
             [json.dumps(values) if values and isinstance(values[0], str) else str(values)],  # the same for numbers
         )
 
-    def _each(self, select: str, values: Int64, *limits: int) -> list[tuple[Any, ...]]:
+    def _each(self, select: str, values: Int64, limits: Mapping[str, int]) -> list[tuple[Any, ...]]:
         """Returns for each value the columns of ``select``, in order."""
-        return self._sql.fetch(f"SELECT {select} FROM json_each(?) ORDER BY key", [*limits, str(values.tolist())])
+        parameters = {"values": str(values.tolist()), **limits}
+        return self._sql.fetch(f"SELECT {select} FROM json_each(:values) ORDER BY key", parameters)
 
 
 def beginnings(phrases: Iterable[str]) -> dict[str, int]:

@@ -39,6 +39,7 @@ class Changes:
         grown: number of a trajectory -> the first position that is new.
         settings: keys of the settings that changed.
         everything: whether other data changed, too: all vectors, or the weights of an encoder.
+        names: whether names or mentions may have changed. Readers are not told: they keep nothing of an older version.
         version: the version of the database after the transaction; -1 if it is not known.
     """
 
@@ -47,6 +48,7 @@ class Changes:
     grown: dict[int, int] = field(default_factory=dict)
     settings: set[str] = field(default_factory=set)
     everything: bool = False
+    names: bool = False
     version: int = -1
 
     def grew(self, number: int, first: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
@@ -186,7 +186,7 @@ class Connection:
 
     # ---- statements
 
-    def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+    def fetch(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         """Runs one statement; returns all of its rows."""
         with self._mutex, explained(self.path):
             return self._sqlite.execute(sql, parameters).fetchall()
