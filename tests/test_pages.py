@@ -9,7 +9,7 @@ import pytest
 
 from pam_retriever import IndexFormatError, PredictiveAssociativeIndex
 from pam_retriever.store.folder.repair import check, repair
-from pam_retriever.store.sqlite.pages import SMALLEST, page_size_for, page_size_of
+from pam_retriever.store.sqlite.pages import OF_TENANTS, SMALLEST, page_size_for, page_size_of
 
 DIM, WIDE = 8, 384
 VECTORS = np.random.default_rng(25).standard_normal((20, DIM)).astype(np.float32)
@@ -42,7 +42,7 @@ def test_an_index_of_long_vectors_has_large_pages_and_its_tenants_small_ones(tmp
     filled(PredictiveAssociativeIndex.open(tmp_path / "opened", WIDE)).close()
     with filled(PredictiveAssociativeIndex(WIDE)) as index:
         index.save(tmp_path / "saved")
-    expected = {False: {page_size_for(WIDE)}, True: {SMALLEST}}
+    expected = {False: {page_size_for(WIDE)}, True: {OF_TENANTS}}
     assert sizes(tmp_path / "opened") == sizes(tmp_path / "saved") == expected
     with PredictiveAssociativeIndex.load(tmp_path / "opened") as index:
         index.save(tmp_path / "copied")

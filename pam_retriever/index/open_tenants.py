@@ -18,7 +18,7 @@ from pam_retriever.store.faults import closed_error
 from pam_retriever.store.folder.manifest import new_manifest
 from pam_retriever.store.folder.opening import load_store, new_store, open_store, open_tenant
 from pam_retriever.store.folder.tenants import folder_of, no_tenants, write_empty
-from pam_retriever.store.sqlite.pages import SMALLEST
+from pam_retriever.store.sqlite.pages import OF_TENANTS
 from pam_retriever.validation import check_tenant
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class OpenTenants:
         if folders is None or not folders.read_only:
             if path is not None:
                 return load_store(path, encoder)
-            return new_store(store.dim, store.backend, None, encoder, SMALLEST)
+            return new_store(store.dim, store.backend, None, encoder, OF_TENANTS)
         if path is None:
             raise InvalidInput(
                 f"There is no tenant {name!r} in this index, which was opened with read_only=True.",

@@ -19,20 +19,23 @@ OWN = ("manifest.json", "memories-", "predictor-", "ann-", "keys-", "writer.lock
 SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")  # ends a journal that names one; sqlite.org/fileformat2.html 4.2
 
 
-def check_links(folder: Path) -> None:
-    """Raises an error if a file of an index is a link: a write to a link changes a file elsewhere.
+def check_links(folder: Path) -> set[str]:
+    """Raises an error if a file of an index is a link: a write to a link changes a file elsewhere. Returns all names.
 
     Raises:
         IndexFormatError: a file is a link.
     """
+    names = set()
     with explained(folder), os.scandir(folder) as found:
         for entry in found:
+            names.add(entry.name)
             if entry.name.startswith(OWN) and entry.is_symlink():
                 raise IndexFormatError(
                     f"{entry.path} is a link.",
                     "files of the index itself",
                     "Put the file that it leads to in its place.",
                 )
+    return names
 
 
 def holds_log(database: Path) -> bool:

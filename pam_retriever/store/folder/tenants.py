@@ -27,6 +27,7 @@ from pam_retriever.store.folder.files import matching, sync
 from pam_retriever.store.folder.manifest import MANIFEST, Manifest, read_manifest, write_manifest
 from pam_retriever.store.sqlite.connection import Mode
 from pam_retriever.store.sqlite.database import SQLiteDatabase
+from pam_retriever.store.sqlite.pages import OF_TENANTS
 
 if TYPE_CHECKING:
     from pam_retriever.store.folder.lock import WriterLock
@@ -158,7 +159,7 @@ def write_empty(folder: Path, manifest: Manifest) -> None:
 def _empty_database() -> bytes:
     with tempfile.TemporaryDirectory() as made:
         path = Path(made) / "empty.sqlite"
-        SQLiteDatabase(path).close()
+        SQLiteDatabase(path, page_size=OF_TENANTS).close()
         return path.read_bytes()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import warnings
 from collections.abc import Iterator
@@ -87,12 +86,13 @@ class WritableFolder:
 
     def __init__(self, folder: Path, timeout: float = 0.0, lock: WriterLock | None = None) -> None:
         self.folder, self._shares_lock = folder, lock is not None
-        check_links(folder)
+        names = check_links(folder)
         self.lock = lock or WriterLock(locked_folder_of(folder), timeout)
         try:
             self._seal = WritableManifest(folder)
-            with explained(folder), os.scandir(folder) as found:  # one look in place of one for each kind of file
-                self.bare = {entry.name for entry in found} <= {MANIFEST, NAME, self.manifest["database"]}
+            if lock is None:  # until now another writer may have had it
+                names = check_links(folder)
+            self.bare = names <= {MANIFEST, NAME, self.manifest["database"]}
             if not self.bare:
                 remove_unfinished(folder)
                 remove_other_tenants(folder, self.manifest)

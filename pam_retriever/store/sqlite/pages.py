@@ -8,6 +8,8 @@ SMALLEST, LARGEST = 1 << 12, 1 << 14  # bytes; the first is the default of SQLit
 # With fewer, more than a sixth of a page may stay unused: a row with 384 numbers takes 1,544 bytes, so two fill three
 # quarters of the smallest page. Larger pages than that make an add of one memory slower, which writes eleven of them
 ROWS = 5
+# for tenants: most of them have few rows, and each of some thirty tables and indexes takes a page or more
+OF_TENANTS = 1 << 11
 OTHER_COLUMNS = 16  # bytes of a row beside its vector, or a little more
 PLACE, OF_64_KIB = 16, 1  # where a file says its size, and what says 65,536: sqlite.org/fileformat2.html 1.3
 
