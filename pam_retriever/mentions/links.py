@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from pam_retriever.errors import InvalidInput, MissingExtra
+from pam_retriever.mentions.sql import FIRST_PHRASE
 from pam_retriever.types import Bools, Int64
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ DEFAULT_FIELDS = ("source", "url", "path", "file_path", "ref_doc_id")  # LlamaIn
 MOST_LINKS = 1000  # distinct keys per text; the rest is ignored
 MOST_CHARACTERS = 1000  # per target
 RE2_MEMORY = 8 << 20  # bytes per pattern
-_HALF = 1 << 61
-FIRST_PHRASE = -_HALF  # lower numbers belong to keys of links
 
 
 def _closed(characters: str) -> str:
@@ -153,7 +152,7 @@ def number_of(key: str) -> int:
 
     Some file systems decompose the letters of names, and texts have them composed; both have the same number.
     """
-    return -_HALF - 1 - _digest("link", key if key.isascii() else unicodedata.normalize("NFC", key))
+    return FIRST_PHRASE - 1 - _digest("link", key if key.isascii() else unicodedata.normalize("NFC", key))
 
 
 def phrase_number(phrase: str) -> int:
@@ -228,7 +227,7 @@ def _without_suffix(path: str) -> Iterator[str]:
 
 def _digest(kind: str, key: str) -> int:
     digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8, person=kind.encode()).digest()
-    return int.from_bytes(digest, "big") % _HALF
+    return int.from_bytes(digest, "big") % -FIRST_PHRASE
 
 
 def _linear(pattern: str) -> re2._Regexp[str]:

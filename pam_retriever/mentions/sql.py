@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+FIRST_PHRASE = -1 << 61  # the numbers of phrases are from here to -1; lower ones belong to keys of links
 MOST_COUNTED = 100_000  # mentions of one name; a name with more is common in an index of any size
 # of the number ``value``: its texts, counted and listed; and its memories, "9-1" for memory 9 and a short name
 COUNT = "(SELECT count(*) FROM (SELECT 1 FROM mentions WHERE number = value LIMIT :counted))"

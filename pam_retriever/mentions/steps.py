@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pam_retriever.mentions.links import FIRST_PHRASE
-from pam_retriever.mentions.sql import COUNT, MOST_COUNTED, NAMED, SQL, TEXTS, named_in
+from pam_retriever.mentions.sql import COUNT, FIRST_PHRASE, MOST_COUNTED, NAMED, SQL, TEXTS, named_in
 from pam_retriever.types import Int64
 
 BEARERS = 100  # a name that more memories have is ignored
