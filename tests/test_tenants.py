@@ -351,6 +351,20 @@ def test_a_tenant_keeps_the_lock_when_its_index_is_dropped(folder):
         assert "more" in index.tenant("ann")
 
 
+def test_closed_tenants_of_a_dropped_index_release_the_lock(folder):
+    index = PredictiveAssociativeIndex.open(folder)
+    ann, bob = index.tenant("ann"), index.tenant("bob")
+    del index
+    gc.collect()
+    ann.close()
+    with pytest.raises(IndexLocked):
+        PredictiveAssociativeIndex.open(folder)
+    bob.close()
+    PredictiveAssociativeIndex.open(folder).close()
+    with pytest.raises(IndexClosed):
+        ann.find()
+
+
 def test_threads_get_the_same_tenant(tmp_path):
     with PredictiveAssociativeIndex.open(tmp_path / "index", DIM, max_open_tenants=2) as index:
 

@@ -75,7 +75,6 @@ class WritableFolder:
 
     Attributes:
         database: the database in the folder.
-        lock: the lock that excludes other writers.
         bare: whether the folder had only a manifest, a database and the lock: no call has left anything to remove.
 
     Raises:
@@ -87,7 +86,7 @@ class WritableFolder:
     def __init__(self, folder: Path, timeout: float = 0.0, lock: WriterLock | None = None) -> None:
         self.folder, self._shares_lock = folder, lock is not None
         names = check_links(folder)
-        self.lock = lock or WriterLock(locked_folder_of(folder), timeout)
+        self._lock: WriterLock | None = lock or WriterLock(locked_folder_of(folder), timeout)
         try:
             self._seal = WritableManifest(folder)
             if lock is None:  # until now another writer may have had it
@@ -105,6 +104,12 @@ class WritableFolder:
     def manifest(self) -> Manifest:
         """The manifest in the folder."""
         return self._seal.manifest
+
+    @property
+    def lock(self) -> WriterLock:
+        """The lock that excludes other writers."""
+        assert self._lock is not None
+        return self._lock
 
     @property
     def untouched(self) -> bool:
@@ -186,6 +191,8 @@ class WritableFolder:
     def _release(self) -> None:
         if not self._shares_lock:
             self.lock.release()
+        else:
+            self._lock = None  # if the index was dropped without ``close``, the last of its tenants releases the lock
 
     def _leave(self, damaged: bool = False) -> None:
         """Closes a folder that cannot be used. A damaged database keeps its checksum for the next open."""
