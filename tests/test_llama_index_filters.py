@@ -59,7 +59,8 @@ def answers(store, filters):
     result = store.query(VectorStoreQuery(query_embedding=[1.0, 1.0, 1.0], similarity_top_k=100, filters=filters))
     found = sorted(result.ids)
     assert sorted(node.node_id for node in store.get_nodes(filters=filters)) == found
-    assert sorted(node.node_id for node in store.get_nodes(list(RECORDS), filters)) == found
+    every = [node.node_id for node in store.get_nodes()]
+    assert sorted(node.node_id for node in store.get_nodes(every, filters)) == found
     return found
 
 
@@ -186,6 +187,21 @@ def test_operands_that_an_operator_cannot_use(store, operator, value):
         store.get_nodes(["ann"], filters)
     with pytest.raises(InvalidInput, match=operator.name):
         store.delete_nodes(filters=filters)
+
+
+def test_a_path_leads_to_the_same_nodes_for_a_query_and_for_a_deletion():
+    records = {"deep": {"a": {"b": 1}}, "flat": {"a.b": 1}, "both": {"a.b": 2, "a": {"b": 1}}, "none": {"a": 1}}
+    store = PAMVectorStore()
+    store.add(
+        [TextNode(id_=id, text=id, embedding=[1.0, 0.5, 0.2], metadata=metadata) for id, metadata in records.items()]
+    )
+    assert answers(store, group(one("a.b", Op.EQ, 1))) == ["deep", "flat"]
+    assert answers(store, group(one("a.b", Op.NE, 1))) == ["both", "none"]
+    assert answers(store, group(one("a.b", Op.IN, [2]), one("a.b", Op.GTE, 1))) == ["both"]
+    assert answers(store, group(one("a.b", Op.IS_EMPTY))) == ["none"]
+    assert answers(store, group(one("a.b", Op.EQ, 1), condition=Not)) == ["both", "none"]
+    store.delete_nodes(filters=group(one("a.b", Op.EQ, 1)))
+    assert sorted(node.node_id for node in store.get_nodes()) == ["both", "none"]
 
 
 # ---- random filters and metadata

@@ -16,6 +16,8 @@ from llama_index.core.vector_stores import FilterCondition, FilterOperator, Meta
 
 from llama_index_pam.nodes import DOCUMENT_KEY
 from pam_retriever.errors import InvalidInput, shortened
+from pam_retriever.filters.conditions import key_path
+from pam_retriever.filters.stored import at_path
 from pam_retriever.types import Metadata
 from pam_retriever.validation import read_list
 
@@ -167,9 +169,7 @@ def matches(filters: MetadataFilters, metadata: Metadata) -> bool:
     if not filters.filters:
         return True
     results = (
-        matches(one, metadata)
-        if isinstance(one, MetadataFilters)
-        else _leaf_matches(one, metadata.get(one.key), metadata)
+        matches(one, metadata) if isinstance(one, MetadataFilters) else _leaf_matches(one, *_stored(metadata, one.key))
         for one in filters.filters
     )
     if filters.condition == FilterCondition.OR:
@@ -223,14 +223,19 @@ def _expressed(one: MetadataFilter) -> Where:
     return {"$and": [{one.key: {"$exists": True, "$ne": None}}, *each]}  # ALL, also for no values
 
 
-def _leaf_matches(one: MetadataFilter, stored: Any, metadata: Metadata) -> bool:
+def _stored(metadata: Metadata, key: str) -> tuple[bool, Any]:
+    """Returns whether metadata have a key, and its value, found as the index finds it: by its name, else its path."""
+    return (True, metadata[key]) if key in metadata else at_path(metadata, key_path(key))
+
+
+def _leaf_matches(one: MetadataFilter, is_stored: bool, stored: Any) -> bool:
     wanted = one.value
     if one.operator == FilterOperator.IS_EMPTY:
         return stored is None or stored in ("", [])
     if one.operator in SAME:
-        return _equal(stored, wanted, one.key in metadata) == (one.operator == FilterOperator.EQ)
+        return _equal(stored, wanted, is_stored) == (one.operator == FilterOperator.EQ)
     if one.operator in AMONG:
-        found = any(_equal(stored, value, one.key in metadata) for value in _listed(wanted))
+        found = any(_equal(stored, value, is_stored) for value in _listed(wanted))
         return found == (one.operator == FilterOperator.IN)
     if one.operator in COMPARISONS:
         return _one_kind(stored, wanted) and COMPARISONS[one.operator](stored, wanted)
