@@ -179,7 +179,9 @@ def read_numbers(values: Any, got: str, expected: str, fix: str) -> Float32:
     Raises:
         InvalidInput: they are something else; the message begins with ``got``.
     """
-    if isinstance(values, np.ndarray) and values.dtype.kind == "c":  # NumPy only warns, and drops the imaginary part
+    rows = values if isinstance(values, list | tuple) else (values,)
+    if any(isinstance(row, np.ndarray) and row.dtype.kind == "c" for row in rows):
+        # NumPy only warns, and drops the imaginary part
         raise InvalidInput(f"{got} (complex numbers).", expected, fix)
     try:
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinity, which the caller refuses

@@ -115,6 +115,14 @@ def test_fit_refuses(index, case):
     assert state(index) == before
 
 
+def test_rows_of_complex_numbers_are_refused_not_cut(index):
+    for rows in ([np.full(index.dim, 1 + 1j)], np.full((1, index.dim), 1 + 1j)):
+        with pytest.raises(InvalidInput, match="complex"):
+            index.add(rows)
+        with pytest.raises(InvalidInput, match="complex"):
+            index.search(rows, k=1)
+
+
 def test_fit_refuses_an_unknown_device_where_nothing_is_new(index):
     index.fit([["m000", "m001", "m002"]], config=TINY, progress=False)
     assert index.fit(config=TINY, progress=False).stopped_by == "nothing new"
