@@ -34,7 +34,7 @@ from langgraph.store.sqlite import SqliteStore
 from benchmarks.reliability import langgraph_store as compared
 from langgraph_pam import PAMStore
 from langgraph_pam.memories import Memories
-from pam_retriever import IndexFormatError, IndexLocked, InvalidInput, StorageError, UnknownId
+from pam_retriever import IndexClosed, IndexFormatError, IndexLocked, InvalidInput, StorageError, UnknownId
 
 AXES = ["stairs", "wrist", "coffee", "train", "plaster", "wet", "late", "other"]
 MINUTE = 60_000_000
@@ -385,6 +385,44 @@ def test_a_call_that_fails_changes_nothing():
 def test_settings_that_mean_nothing_are_refused(settings):
     with pytest.raises(InvalidInput):
         PAMStore(**settings)
+
+
+def test_a_string_is_no_namespace():
+    """("ann") is "ann": its first letter would be the tenant, for all whose names begin with it."""
+    store = new()
+    store.put(("a", "n", "n"), "one", {"text": "wet"})
+    calls: list[Any] = [
+        lambda: store.put("ann", "two", {"text": "wet"}),
+        lambda: store.get("ann", "one"),
+        lambda: store.delete("ann", "one"),
+        lambda: store.search("ann"),
+        lambda: store.list_namespaces(prefix="ann"),
+        lambda: store.observe("ann", ["one"]),
+        lambda: store.feedback("ann", "wet", ["one"]),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidInput, match=r"\('ann',\)"):
+            call()
+    listed: Any = ["ann", "notes"]
+    store.put(listed, "two", {"text": "wet"})
+    assert keys(store.search(("ann",))) == ["two"]
+
+
+def test_calls_of_a_closed_store_say_that_it_is_closed(tmp_path):
+    for store in (new(), new(tmp_path / "store"), PAMStore(tmp_path / "bare")):
+        store.close()
+        store.close()
+        calls: list[Any] = [
+            lambda store=store: store.put(("ann",), "one", {"text": "wet"}),
+            lambda store=store: store.get(("ann",), "one"),
+            lambda store=store: store.search(("ann",), query="wet"),
+            lambda store=store: store.list_namespaces(),
+            lambda store=store: store.drop_tenant("ann"),
+            store.sweep_ttl,
+        ]
+        for call in calls:
+            with pytest.raises(IndexClosed):
+                call()
 
 
 def test_an_embedder_that_returns_something_else_is_refused():

@@ -18,7 +18,7 @@ from typing import Any
 
 from langgraph_pam.reading import Namespace
 from langgraph_pam.rows import Change, Put, Row, to_path
-from pam_retriever import IndexFormatError, StorageError
+from pam_retriever import IndexClosed, IndexFormatError, StorageError
 
 FILE, FORMAT = "items.sqlite", 1
 MINUTE = 60_000_000  # in microseconds, the unit of stored times
@@ -81,7 +81,7 @@ class Items:
     def __init__(self, folder: Path | None, clock: Callable[[], int] = now) -> None:
         self.clock, self._lock = clock, threading.RLock()
         self._file = ":memory:" if folder is None else str(folder / FILE)
-        self._latest = 0
+        self._latest, self._closed = 0, False
         with self._guarded():
             self._db = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False)
             try:
@@ -108,6 +108,8 @@ class Items:
     def _guarded(self) -> Iterator[None]:
         """Admits one thread at a time, and translates errors."""
         with self._lock:
+            if self._closed:
+                raise IndexClosed("The store is closed.", "an open store", "Open it again: PAMStore(path, ...).")
             try:
                 yield
             except sqlite3.DatabaseError as error:
@@ -134,9 +136,12 @@ class Items:
             return self._db.execute(sql, parameters).fetchall()
 
     def close(self) -> None:
-        """Closes the file. A second call does nothing."""
-        with self._guarded():
-            self._db.close()
+        """Closes the file. A second call does nothing; every other call raises ``IndexClosed`` from then on."""
+        with self._lock:
+            if not self._closed:
+                with self._guarded():
+                    self._db.close()
+            self._closed = True
 
     # ---- reading
 

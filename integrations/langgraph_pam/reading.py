@@ -156,6 +156,8 @@ def check_op(op: Op) -> None:
     """
     if not isinstance(op, GetOp | SearchOp | PutOp | ListNamespacesOp):
         raise InvalidInput(f"Got {op!r} as an operation.", "GetOp, SearchOp, PutOp or ListNamespacesOp", "Use these.")
+    if not isinstance(op, ListNamespacesOp):
+        refuse_string(op.namespace_prefix if isinstance(op, SearchOp) else op.namespace)
     validate_op_namespace(op)
     if isinstance(op, SearchOp):
         check_names(op.namespace_prefix)
@@ -170,6 +172,7 @@ def check_op(op: Op) -> None:
         for condition in op.match_conditions or ():
             if condition.match_type not in ("prefix", "suffix"):
                 raise InvalidInput(f"Got match_type={condition.match_type!r}.", "'prefix' or 'suffix'", "Choose one.")
+            refuse_string(condition.path)
     else:
         check_place(op.namespace, op.key)
         if isinstance(op, PutOp) and op.ttl is not None:
@@ -186,13 +189,24 @@ def check_query(query: object) -> None:
         raise InvalidInput(f"Got query={query!r} ({type(query).__name__}).", "a string", "Use str().")
 
 
+def refuse_string(namespace: object) -> None:
+    """Refuses a string as a namespace: each letter would be a label, and the first letter the tenant.
+
+    Raises:
+        InvalidInput: it is a string.
+    """
+    if isinstance(namespace, str):
+        raise InvalidInput(f"Got the namespace {namespace!r}.", "a tuple of strings", f"Write ({namespace!r},).")
+
+
 def check_place(namespace: Namespace, key: str) -> None:
     """Checks a namespace and a key.
 
     Raises:
-        InvalidInput: the key is invalid.
+        InvalidInput: the key is invalid, or the namespace is a string.
         InvalidNamespaceError: the namespace is empty.
     """
+    refuse_string(namespace)
     if not namespace:
         raise InvalidNamespaceError("Namespace cannot be empty.")
     if not isinstance(key, str):

@@ -283,7 +283,7 @@ class PAMStore(BaseStore):
         for op in ops:
             check_op(op)
             if isinstance(op, PutOp):
-                last[op.namespace, op.key] = op
+                last[tuple(op.namespace), op.key] = op
             elif isinstance(op, SearchOp) and op.query and self._embedding is not None:
                 questions[op.query] = None
         puts = list(last.values())
