@@ -365,6 +365,24 @@ def test_closed_tenants_of_a_dropped_index_release_the_lock(folder):
         ann.find()
 
 
+def test_a_program_may_change_its_current_folder(folder, monkeypatch):
+    monkeypatch.chdir(folder.parent)
+    index, copy = PredictiveAssociativeIndex.open(folder.name), PredictiveAssociativeIndex.load(folder.name)
+    ann = index.tenant("ann")
+    ann.add(VECTORS[:1], ["before"])
+    reader = PredictiveAssociativeIndex.open(folder.name, read_only=True, follow=True)
+    monkeypatch.chdir("/")
+    ann.add(VECTORS[1:2], ["after"])
+    filled(index.tenant("new"), "new")
+    index.add(VECTORS[:1], ["own"])
+    assert "after" in reader.tenant("ann")
+    assert len(copy.tenant("bob")) == len(VECTORS)
+    for one in (reader, copy, index):
+        one.close()
+    assert check(folder) == []
+    assert not list(folder.rglob("writer.lock"))
+
+
 def test_threads_get_the_same_tenant(tmp_path):
     with PredictiveAssociativeIndex.open(tmp_path / "index", DIM, max_open_tenants=2) as index:
 

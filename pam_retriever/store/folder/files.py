@@ -23,6 +23,8 @@ BLOCK = 1 << 22  # bytes per read
 def read_path(name: str, path: object) -> Path:
     """Returns a path that the system can look up, whether or not it exists.
 
+    It is absolute, because a program may change its current folder while the index is open.
+
     Raises:
         InvalidInput: the value is no path, or a path that the system does not allow.
     """
@@ -37,7 +39,10 @@ def read_path(name: str, path: object) -> Path:
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise InvalidInput(f"Got {name}={path!r}.", "a path that the system can hold", "Name a shorter.") from error
-    return found
+    try:
+        return found.absolute()
+    except FileNotFoundError:  # the current folder was removed
+        return found
 
 
 def write_atomically(path: Path, contents: bytes) -> None:
