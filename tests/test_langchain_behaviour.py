@@ -264,6 +264,17 @@ def test_a_durable_store_is_there_again(tmp_path):
         PAMVectorStore(TableEmbedder(), PredictiveAssociativeIndex(DIM), tmp_path / "store")
 
 
+def test_a_program_may_change_its_current_folder_before_the_first_document(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    store = PAMVectorStore(TableEmbedder(), path="store")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    store.add_texts(["a"])
+    store.close()
+    assert (tmp_path / "store" / "manifest.json").exists()
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
 def test_an_index_with_memories_without_text_can_be_used():
     index = PredictiveAssociativeIndex(DIM)
     index.add([near(0)], ids=["silent"])

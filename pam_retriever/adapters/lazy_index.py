@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.index import PredictiveAssociativeIndex
+from pam_retriever.store.folder.files import read_path
 from pam_retriever.validation import check_tenant
 
 Index = PredictiveAssociativeIndex
@@ -48,8 +49,10 @@ class LazyIndex(Generic[Tenant]):
             raise InvalidInput("Got both index and path.", "one of them", "An index that was opened has its own path.")
         if read_only and path is None:
             raise InvalidInput("Got read_only=True without path.", "the folder to read", "Pass path=...")
-        self._path, self._make, self._open = path, make, open
-        self.index = open(path, read_only) if path is not None and (read_only or is_filled(path)) else index
+        # absolute: the program may change its current folder before the first vector
+        self._path, self._make, self._open = None if path is None else read_path("path", path), make, open
+        filled = self._path is not None and (read_only or is_filled(self._path))
+        self.index = open(self._path, read_only) if self._path is not None and filled else index
         self.making = threading.RLock()
         self._tenants: WeakValueDictionary[str, Tenant] = WeakValueDictionary()
 
