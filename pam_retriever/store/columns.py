@@ -43,7 +43,7 @@ def from_json(text: str, what: str) -> Any:
 
 
 def to_blobs(vectors: Float32) -> list[memoryview]:
-    """Returns the rows as little-endian bytes: views of the vectors, so that no byte is copied before it is stored."""
+    """Returns the rows as little-endian bytes: views of one copy, which the caller's array does not change."""
     if not vectors.size:
         return []
     buffer, size = np.array(vectors, "<f4", order="C").data.cast("B"), 4 * vectors.shape[1]
