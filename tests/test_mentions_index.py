@@ -22,7 +22,7 @@ from pam_retriever import (
     ReadOnlyIndex,
     Trajectory,
 )
-from pam_retriever.mentions.store import TABLES
+from pam_retriever.mentions.store import TABLES, SQLiteMentions
 from pam_retriever.retrieval.association import SOURCES
 from pam_retriever.store.folder.files import checksum_of
 from pam_retriever.store.folder.repair import check, repair
@@ -554,3 +554,20 @@ def test_a_passage_that_names_its_own_document_is_shown_by_its_id():
     hits = index.recall(np.eye(DIM)[0], 3, text="canteen rice", explain=True)
     shown = [repr(one) for hit in hits if hit.id == "risotto" for one in hit.mentions or ()]
     assert shown == ['"head" names "recipes"']
+
+
+def test_a_search_of_all_texts_finds_the_names_of_a_memory_by_an_index(monkeypatch):
+    """Without it each batch reads all names: a million memories took a quarter longer."""
+    named, plans = SQLiteMentions.named, []
+
+    def noted(self, rows):
+        plans.append(str(self._sql.fetch("EXPLAIN QUERY PLAN SELECT 1 FROM called WHERE number > 0 AND row IN (1, 2)")))
+        return named(self, rows)
+
+    monkeypatch.setattr(SQLiteMentions, "named", noted)
+    index = PredictiveAssociativeIndex(4)
+    index.add(np.eye(4), list("abcd"), ["About Bob Hill"] * 4, [{"title": f"Bob {name}"} for name in "abcd"])
+    with index._store.database.transaction():
+        index._store.database.mentions.build()
+    assert plans
+    assert all("called_of_memory" in plan for plan in plans)

@@ -90,9 +90,10 @@ class MentionGraph:
         """Finds all names and mentions again."""
         self._store.clear()
         rows, known = self._store.rows(), dict[str, int]()
-        with self._store.in_bulk():
+        with self._store.in_bulk("called"):
             for some in _batches(rows):
                 self._name(some, known)
+        with self._store.in_bulk("mentions"):  # a search asks which memories have names
             self._search(rows, MemoryVocabulary(known))
 
     def _name(self, rows: Int64, known: dict[str, int] | None = None) -> list[str]:

@@ -33,7 +33,7 @@ SCHEMA = (
     "start INTEGER NOT NULL, length INTEGER NOT NULL, PRIMARY KEY (row, number)) WITHOUT ROWID",
     "CREATE INDEX mentions_of_name ON mentions (number)",
 )
-INDEXES = ("called_of_memory", "mentions_of_name")
+INDEXES = {"called": "called_of_memory", "mentions": "mentions_of_name"}  # the secondary index of each table
 WRONG = {
     "names": "typeof(phrase) != 'text' OR number NOT IN (SELECT number FROM called)",
     "beginnings": "typeof(words) != 'text' OR typeof(longest) != 'integer'",
@@ -240,17 +240,15 @@ class SQLiteMentions:
             self._write(f"DELETE FROM {table}", [()])
 
     @contextmanager
-    def in_bulk(self) -> Iterator[None]:
-        """Writes inside the block are faster, and some reads slower: it has no secondary indexes until its end."""
+    def in_bulk(self, table: str) -> Iterator[None]:
+        """Writes to a table are faster inside the block, some reads slower: it has no secondary index until the end."""
         before = self._sql.fetch("PRAGMA cache_size")[0][0]
         self._sql.fetch(f"PRAGMA cache_size = {-CACHE}")
-        for index in INDEXES:
-            self._sql.fetch(f"DROP INDEX {index}")
+        index = INDEXES[table]
+        self._sql.fetch(f"DROP INDEX {index}")
         try:
             yield
-            for statement in SCHEMA:
-                if statement.startswith("CREATE INDEX"):
-                    self._sql.fetch(statement)
+            self._sql.fetch(next(one for one in SCHEMA if one.startswith(f"CREATE INDEX {index} ")))
         finally:
             self._sql.fetch(f"PRAGMA cache_size = {before}")
 
