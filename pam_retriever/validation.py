@@ -180,7 +180,8 @@ def read_numbers(values: Any, got: str, expected: str, fix: str) -> Float32:
         InvalidInput: they are something else; the message begins with ``got``.
     """
     rows = values if isinstance(values, list | tuple) else (values,)
-    if any(isinstance(row, np.ndarray) and row.dtype.kind == "c" for row in rows):
+    # the kinds first: a vector may be a list of a thousand floats
+    if any(issubclass(kind, np.ndarray) for kind in {*map(type, rows)}) and any(map(_is_complex, rows)):
         # NumPy only warns, and drops the imaginary part
         raise InvalidInput(f"{got} (complex numbers).", expected, fix)
     try:
@@ -188,6 +189,10 @@ def read_numbers(values: Any, got: str, expected: str, fix: str) -> Float32:
             return np.asarray(for_numpy(values), np.float32)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"{got} ({error}).", expected, numbers_advice(column_as_list(values), fix)) from error
+
+
+def _is_complex(row: object) -> bool:
+    return isinstance(row, np.ndarray) and row.dtype.kind == "c"
 
 
 def check_vector(vector: Any, dim: int, where: str) -> Float32:
