@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex
 from pam_retriever.filters.metadata import check_metadatas
+from pam_retriever.filters.stored import SEPARATOR
 from pam_retriever.limits import MAX_ID_BYTES, MAX_METADATA_DEPTH
 from pam_retriever.store.columns import checksum
 from pam_retriever.validation import check_id, check_ids, check_text, check_texts
 
 DIM = 4
-STRINGS = st.text(st.characters() | st.sampled_from('\x00"\\[{é\ud800\udc00'), max_size=6)
+STRINGS = st.text(st.characters() | st.sampled_from('\x00\x1e"\\[{é\ud800\udc00'), max_size=6)
 ANYTHING = STRINGS | st.none() | st.integers() | st.just("u" * MAX_ID_BYTES) | st.just("é" * MAX_ID_BYTES)
 VALUES = st.recursive(
     STRINGS | st.none() | st.integers() | st.floats() | st.just(np.float32(1.5)),
@@ -62,6 +63,12 @@ def test_metadata_are_checked_as_one_by_one(metadatas):
     else:
         assert together == [found[0] for found in alone]
         assert all("\x00" not in str(json.loads(stored)) for stored in together)
+
+
+def test_metadata_that_hold_what_separates_them_are_stored_as_they_are():
+    given = [{"a": ["b", SEPARATOR, "c", SEPARATOR]}, {SEPARATOR: SEPARATOR}, {}, {"a": {"b": SEPARATOR}}]
+    for some in (given, given[:1], given[1:3], []):
+        assert [json.loads(stored) for stored in check_metadatas(some, len(some))] == some
 
 
 def test_metadata_that_is_nested_too_deep_is_refused_among_others():

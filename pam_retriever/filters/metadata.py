@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from pam_retriever.errors import InvalidInput
-from pam_retriever.filters.stored import ENCODER, has_string_keys, to_json
+from pam_retriever.filters.stored import has_string_keys, to_json, to_json_each
 from pam_retriever.limits import MAX_METADATA_BYTES, MAX_METADATA_DEPTH
 from pam_retriever.types import Metadata
 from pam_retriever.validation import are_plain, check_length, check_size, check_text, read_list
@@ -26,21 +27,31 @@ def check_metadatas(metadatas: Sequence[Metadata | None] | None, length: int) ->
     metadatas = read_list("metadatas", metadatas)
     check_length("metadatas", len(metadatas), length)
     stored = _plain_json(metadatas)
-    if stored is not None and are_plain(stored, MAX_METADATA_BYTES) and not any(map(_may_be_refused, stored)):
+    if stored is not None and are_plain(stored, MAX_METADATA_BYTES):
         return stored
     return [_metadata_json({} if metadata is None else metadata, at) for at, metadata in enumerate(metadatas)]
 
 
 def _plain_json(metadatas: Sequence[Metadata | None]) -> list[str] | None:
-    """Returns dicts with string keys as JSON; None if one of them is something else."""
-    if not all(one is None or (type(one) is dict and set(map(type, one)) <= {str}) for one in metadatas):
+    """Returns dicts with string keys as JSON; None if one of them is something else, or may be refused."""
+    if not {*map(type, metadatas)} <= {dict, type(None)}:
+        return None
+    if not {*map(type, chain.from_iterable(filter(None, metadatas)))} <= {str}:
         return None
     try:
-        stored = [ENCODER.encode(metadata or {}) for metadata in metadatas]
+        stored = to_json_each([metadata or {} for metadata in metadatas])
+        if _are_flat(stored):
+            return stored
         nested = [one for one, json in zip(metadatas, stored, strict=True) if json.find("{", 1) > 0]
-        return stored if all(map(has_string_keys, nested)) else None
+        return stored if all(map(has_string_keys, nested)) and not any(map(_may_be_refused, stored)) else None
     except (TypeError, ValueError, RecursionError):  # the caller checks them one by one, to name the invalid one
         return None
+
+
+def _are_flat(stored: Sequence[str]) -> bool:
+    """Returns whether no JSON of these has a bracket within, or a NUL character: one search of all is faster."""
+    together = "".join(stored)
+    return together.count("{") == len(stored) and "[" not in together and "\\u0000" not in together
 
 
 def _may_be_refused(stored: str) -> bool:

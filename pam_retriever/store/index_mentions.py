@@ -115,13 +115,16 @@ class IndexMentions:
             raise keys.error()
         if self.known:
             self._follow(rows, texts)
-        elif self._is_bulk(rows) and self._have_names(metadatas, texts):
-            self._settings.set(STATE, SEARCHED)
-            self._wait([[0, int(rows.max())]])
-        elif self._settings.get(STATE) is None:
+            return
+        bulk, searched = self._is_bulk(rows), self._settings.get(STATE) is not None
+        if (bulk or searched) and self._have_names(metadatas, texts):
+            if bulk:
+                self._settings.set(STATE, SEARCHED)
+                self._wait([[0, int(rows.max())]])
+            else:
+                self._search_all()
+        elif not searched:
             self.build()
-        elif self._have_names(metadatas, texts):
-            self._search_all()
 
     def forget(self, rows: Int64) -> None:
         """Removes memories that are about to be deleted."""

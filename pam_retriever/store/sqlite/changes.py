@@ -138,8 +138,11 @@ def forget_cached_files(fetch: Fetch) -> bool:
 
 def _ranges(numbers: set[int]) -> list[list[int]]:
     """Returns the first and the last of each run of consecutive numbers."""
+    listed = sorted(numbers)
+    if listed and listed[-1] - listed[0] == len(listed) - 1:  # as of a bulk
+        return [[listed[0], listed[-1]]]
     ranges: list[list[int]] = []
-    for number in sorted(numbers):
+    for number in listed:
         if ranges and number == ranges[-1][1] + 1:
             ranges[-1][1] = number
         else:

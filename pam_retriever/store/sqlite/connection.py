@@ -7,7 +7,6 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,8 +22,9 @@ Mode = Literal["create", "write", "read", "follow"]
 URI_MODES = {"create": "rwc", "write": "rw", "read": "ro", "follow": "ro"}
 JOURNAL_PAGES = 1000  # SQLite moves the journal into the file after this many pages: its own default
 MOST_VERSIONS = 2**31 - 1  # the version restarts after this: SQLite stores 32 bits
-# rows; SQLite before 3.32 takes 999 parameters, later ones 32,766
-MOST_IN_A_STATEMENT = 128 if sqlite3.sqlite_version_info < (3, 32) else 4096
+# in a statement; SQLite before 3.32 takes 999 parameters, later ones 32,766
+MOST_ROWS = 128 if sqlite3.sqlite_version_info < (3, 32) else 4096
+KEPT_BITS = 4  # of the number of rows in a statement: Python keeps 128 prepared, which take up to 2.4 MB each
 LOCK_SECONDS = 5.0  # how long to wait for SQLite's own short locks
 
 
@@ -201,21 +201,21 @@ class Connection:
         with self._mutex, explained(self.path):
             self._sqlite.executemany(sql, rows)
 
-    def insert_many(self, before: str, rows: Iterable[Sequence[Any]], after: str = "") -> None:
-        """Runs ``before VALUES (...), (...), ... after`` for rows of parameters of one length, many in a statement.
+    def insert_many(self, before: str, columns: list[Sequence[Any]], after: str = "", most: int = MOST_ROWS) -> None:
+        """Runs ``before VALUES (...), (...), ... after`` for columns of parameters, many rows in a statement.
 
-        FTS5 flushes its buffer at the beginning of each statement that fires a trigger. With one row per statement,
-        each text would become a segment, to be merged later.
+        At the beginning of each statement that fires a trigger, FTS5 writes a segment, to be merged later.
         """
-        left = list(rows)
+        width, count, at = len(columns), len(columns[0]), 0
+        parameters: list[Any] = [None] * (width * count)
+        for number, column in enumerate(columns):
+            parameters[number::width] = column
         with self._mutex, explained(self.path):
-            at, some = 0, MOST_IN_A_STATEMENT
-            while at < len(left):
-                while some > len(left) - at:  # powers of two: few distinct statements, which SQLite keeps prepared
-                    some //= 2
-                one = f"({', '.join('?' * len(left[at]))})"
-                sql = f"{before} VALUES {', '.join([one] * some)} {after}"
-                self._sqlite.execute(sql, list(chain.from_iterable(left[at : at + some])))
+            while at < count:
+                left = min(most, count - at)
+                some = left >> (cut := max(0, left.bit_length() - KEPT_BITS)) << cut
+                values = ", ".join([f"({', '.join('?' * width)})"] * some)
+                self._sqlite.execute(f"{before} VALUES {values} {after}", parameters[at * width : (at + some) * width])
                 at += some
 
     @contextmanager

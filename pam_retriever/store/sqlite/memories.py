@@ -25,6 +25,7 @@ from pam_retriever.types import Float32, Int64, Record
 from pam_retriever.validation import selects_all
 
 ROWS_AT_ONCE = 1_000_000  # read as one string
+VECTORS_AT_ONCE = 256  # in a statement: SQLite copies them first, into memory that then stays in the processor's cache
 FEW = 32  # parameters, half of the time of a list in JSON on a new connection
 MAX_CHANGED = 1_000  # memories whose words are read again one by one
 
@@ -87,13 +88,15 @@ class SQLiteMemories:
         self._connection.changes.rows.update(listed)
         self._connection.insert_many(
             "INSERT INTO memories (row, id, text, metadata, checksum)",
-            zip(listed, *contents, map(checksum, *contents, stored), strict=True),
+            [listed, *contents, [*map(checksum, *contents, stored)]],
             "ON CONFLICT (row) "
             "DO UPDATE SET text = excluded.text, metadata = excluded.metadata, checksum = excluded.checksum",
         )
-        blobs = [None] * len(rows) if associations is None else to_blobs(associations)
+        vectors: dict[str, Sequence[Any]] = {"row": listed, "vector": stored}
+        if associations is not None:
+            vectors["association"] = to_blobs(associations)
         self._connection.insert_many(
-            "INSERT OR REPLACE INTO vectors (row, vector, association)", zip(listed, stored, blobs, strict=True)
+            f"INSERT OR REPLACE INTO vectors ({', '.join(vectors)})", [*vectors.values()], most=VECTORS_AT_ONCE
         )
         self._connection.run_many("DELETE FROM observations WHERE row = ?", ((row,) for row in known.values()))
         if new.observed is not None:
@@ -103,7 +106,7 @@ class SQLiteMemories:
             )
         return rows
 
-    def _count_replaced(self, vectors: Mapping[str, memoryview]) -> None:
+    def _count_replaced(self, vectors: Mapping[str, bytearray]) -> None:
         """Counts a write that is about to replace the vectors of experienced memories, given by id, with others."""
         found = self._connection.fetch(
             "SELECT id, vector FROM memories JOIN vectors USING (row) WHERE id IN (SELECT value FROM json_each(?)) "
