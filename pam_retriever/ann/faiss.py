@@ -188,7 +188,7 @@ class FaissBackend:
     def search(self, queries: Float32, k: int, allowed: Rows | None = None) -> tuple[Float32, Int64]:
         queries = np.ascontiguousarray(queries, np.float32)
         inside = None if allowed is None else self._positions.of(np.asarray(allowed))
-        if inside is not None:
+        if inside is not None and inside.min(initial=0) < 0:
             inside = inside[inside >= 0]
         count = len(self) if inside is None else len(inside)
         k = min(k, count)

@@ -76,6 +76,8 @@ class IdMap:
             positions = self._position[at]
             return np.where((self._sorted[at] == rows) & (self.rows[positions] == rows), positions, -1)
         offsets = rows - self._first
+        if len(rows) and offsets.min() >= 0 and offsets.max() < len(self._position):
+            return self._position.take(offsets)
         known = (offsets >= 0) & (offsets < len(self._position))
         positions = np.full(len(rows), -1, np.int64)
         positions[known] = self._position[offsets[known]]
