@@ -165,6 +165,16 @@ def test_the_cells_of_a_query_are_found_by_a_scan_of_their_centres(monkeypatch):
     assert set(own[found[found >= 0]].tolist()) == {7}  # -1: the cell holds fewer than five keys
 
 
+def test_a_key_lies_in_the_cell_whose_centre_is_nearest():
+    """With a graph over 1,056 cells, a search of one cell missed 1 key in 40: it lay in another cell."""
+    stored = unit(np.random.default_rng(0).standard_normal((70_000, 64), np.float32))
+    backend = make_backend("faiss:ivf,sq8", 64)
+    backend.rebuild(np.arange(len(stored)), stored)
+    backend.probed = 1
+    some = np.arange(0, len(stored), 35)
+    np.testing.assert_array_equal(backend.search(stored[some], 1)[1][:, 0], some)
+
+
 @pytest.mark.parametrize("name", ["faiss:hnsw", "faiss:hnsw,sq8", "faiss:ivf", "faiss:ivf,sq8"])
 def test_a_filter_far_from_the_query_loses_nothing(name, monkeypatch):
     """A search finds the memories of a user whose clusters are far from the query, where an index rarely looks."""

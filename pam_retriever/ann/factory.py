@@ -15,7 +15,9 @@ FLAT_UP_TO = 100_000
 HNSW_UP_TO = 1_000_000
 IVF_FROM = 1_600  # fewer keys cannot train sqrt(n) cells with FAISS's 39 keys per cell, nor a quantiser
 HNSW_NEIGHBOURS = 32
-GRAPH_OVER_CELLS_FROM = 1_000  # from this many cells on, a graph finds the cell of an added key
+# from this many cells on, a graph finds the cell of an added key. With fewer, a scan takes as long in bulk, and a graph
+# put one key in forty into a wrong cell (benchmarks/notes/scaling.md)
+GRAPH_OVER_CELLS_FROM = 5_000
 MOST_CELLS = 16_384  # more cells take hours to train on one core
 
 
