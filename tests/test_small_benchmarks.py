@@ -53,6 +53,14 @@ def test_peers_that_are_there(ran, tmp_path):
     assert found["performance/peers"]["this library takes, in times of"].keys() == {"FAISS"}
 
 
+def test_peers_with_compressed_indexes(ran, tmp_path):
+    small = ("--count=300", "--batch=150", "--singles=3", "--questions=4", "--queries=10", "--dim=16", "--topics=5")
+    found = ran("benchmarks.performance.peers", "--compressed", "--stores", "FAISS", f"--folder={tmp_path}", *small)
+    for measured in found["performance/peers"]["stores"].values():
+        assert min(measured[f"search, {kind}"]["recall@10"] for kind in KINDS) > 0.8
+        assert measured["add and settle, rows a second of the clock"] <= measured["add, rows a second of the clock"]
+
+
 PROGRAMS = [
     "baselines.tune --trajectories=6 --passes=1",
     "performance.explore --memories=200 --dim=8 --rounds=1",

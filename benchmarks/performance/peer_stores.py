@@ -51,11 +51,12 @@ class Ours:
     """This library with its flat index."""
 
     durable, exact = True, True
+    BACKEND = "faiss:flat"
 
     def open(self, folder: Path, dim: int) -> None:
         from pam_retriever import PredictiveAssociativeIndex
 
-        self._index = PredictiveAssociativeIndex.open(folder / "index", dim=dim)
+        self._index = PredictiveAssociativeIndex.open(folder / "index", dim=dim, backend=self.BACKEND)
 
     def add(self, rows: Rows) -> None:
         self._index.add(rows.vectors, rows.ids, rows.texts, rows.metadatas)
@@ -142,17 +143,19 @@ class Lance:
         self._table.optimize()
 
     def search(self, query: Float32, k: int, bounds: RangeFilter | None) -> list[str]:
-        found = self._table.search(query).distance_type("cosine").select([*self.COLUMNS, "_distance"]).limit(k)
+        found = self._query(query).limit(k)
         if bounds is not None:
             found = found.where(f"{bounds.key} >= {bounds.first} AND {bounds.key} < {bounds.end}", prefilter=True)
         return [row["id"] for row in found.to_list()]
 
     def batch(self, queries: Float32, k: int) -> list[list[str]]:
-        query = self._table.search(list(queries)).distance_type("cosine").select([*self.COLUMNS, "_distance"]).limit(k)
         found: list[list[str]] = [[] for _ in queries]
-        for row in query.to_list():
+        for row in self._query(list(queries)).limit(k).to_list():
             found[row["query_index"]].append(row["id"])
         return found
+
+    def _query(self, queries: Any) -> Any:
+        return self._table.search(queries).distance_type("cosine").select([*self.COLUMNS, "_distance"])
 
     def close(self) -> None:
         pass

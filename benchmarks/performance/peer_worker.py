@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.performance.peer_data import KINDS, World
+from benchmarks.performance.peer_compressed import COMPRESSED
+from benchmarks.performance.peer_data import K, World
 from benchmarks.performance.peer_stores import STORES
 
 Answer = dict[str, Any]
@@ -22,24 +23,21 @@ class Worker:
     Args:
         name: name of the store.
         folder: folder of the store's files.
-        count: number of rows to add in batches, and again of rows to add one by one.
-        dim: length of the vectors.
-        seed: seed of the rows and questions.
+        world: folder of the rows and questions.
+        compressed: whether the store uses the index that it recommends for a million rows.
     """
 
-    def __init__(self, name: str, folder: Path, count: int, dim: int, seed: int) -> None:
-        self._world, self._store = World(count, dim, seed), STORES[name]()
-        self._folder, self._dim, self._k = folder, dim, 10
-        self._queries = self._world.queries(4_096)
-        self._filters = {kind: [self._world.filter_of(kind) for _ in range(256)] for kind in KINDS}
+    def __init__(self, name: str, folder: Path, world: Path, compressed: bool) -> None:
+        self._world, self._store = World(world), (COMPRESSED if compressed else STORES)[name]()
+        self._folder = folder
 
     def open(self, first: int) -> Answer:
         """Opens the store. If ``first`` is not negative, also runs that query before it returns."""
 
         def run() -> None:
-            self._store.open(self._folder, self._dim)
+            self._store.open(self._folder, self._world.dim)
             if first >= 0:
-                self._store.search(self._queries[first], self._k, None)
+                self._store.search(self._world.queries[first], K, None)
 
         return clocked(run)
 
@@ -54,23 +52,23 @@ class Worker:
 
     def search(self, kind: str, at: int) -> Answer:
         """Runs one query, given by its number; returns the recall of the exact answer."""
-        query, bounds = self._queries[at], self._filters[kind][at % 256]
+        query, bounds = self._world.queries[at], self._world.filter_of(kind, at)
         if bounds is not None:
             _ = bounds.bits  # computed before the timing, for FAISS
         found: list[str] = []
-        taken = clocked(lambda: found.extend(self._store.search(query, self._k, bounds)))
-        exact = self._world.exact(query, self._k, bounds)
-        return {**taken, "recall": len(set(found) & set(exact)) / len(exact)}
+        taken = clocked(lambda: found.extend(self._store.search(query, K, bounds)))
+        return {**taken, "recall": self._world.recall(kind, at, found)}
 
     def batch(self, size: int) -> Answer:
         """Runs many queries in one call."""
-        return clocked(lambda: self._store.batch(self._queries[:size], self._k))
+        return clocked(lambda: self._store.batch(self._world.queries[:size], K))
 
     def close(self) -> Answer:
-        """Closes the store; returns its peak memory, and its disk space."""
+        """Closes the store; returns its disk space, its peak memory, and the memory before closing that is no file."""
+        held = status("RssAnon")
         taken = clocked(self._store.close)
         disk = sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file())
-        return {**taken, "disk": disk, "peak_memory": status("VmHWM")}
+        return {**taken, "disk": disk, "peak_memory": status("VmHWM"), "held_memory": held}
 
 
 def clocked(run: Callable[[], object]) -> Answer:
@@ -91,13 +89,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", choices=list(STORES))
     parser.add_argument("folder", type=Path)
-    parser.add_argument("count", type=int, help="rows to come")
-    parser.add_argument("dim", type=int)
-    parser.add_argument("seed", type=int)
+    parser.add_argument("world", type=Path, help="folder of the rows and questions")
+    parser.add_argument("--compressed", action="store_true")
     worker = Worker(**vars(parser.parse_args()))
     answers = sys.stdout
     sys.stdout = sys.stderr  # output of a store must not mix with the answers
-    print(json.dumps({"memory_before": status("VmRSS")}), file=answers, flush=True)
+    before = {"memory_before": status("VmRSS"), "held_before": status("RssAnon")}
+    print(json.dumps(before), file=answers, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
         call: Callable[..., Answer] = getattr(worker, request.pop("do"))

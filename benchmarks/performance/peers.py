@@ -20,7 +20,8 @@ from types import TracebackType
 from typing import Any
 
 from benchmarks import report
-from benchmarks.performance.peer_data import KINDS
+from benchmarks.performance.peer_compressed import COMPRESSED
+from benchmarks.performance.peer_data import KINDS, QUERIES, Shape, World
 from benchmarks.performance.peer_stores import STORES
 
 ROOT = Path(__file__).parents[2]
@@ -36,16 +37,16 @@ class Process:
         name: name of the store.
         python: the interpreter where the store is installed.
         folder: folder of the store's files.
-        about: number of rows, length of the vectors, seed.
+        more: other arguments of ``peer_worker``.
         threads: number of threads per library, where it can be set.
     """
 
-    def __init__(self, name: str, python: str, folder: Path, about: tuple[int, int, int], threads: int) -> None:
+    def __init__(self, name: str, python: str, folder: Path, more: list[str], threads: int) -> None:
         folder.mkdir(exist_ok=True)
         module = "benchmarks.performance.peer_worker"
         self._name, paths = name, [str(ROOT), os.environ.get("PYTHONPATH", "")]
         self._process = subprocess.Popen(
-            [python, "-m", module, name, str(folder), *map(str, about)],
+            [python, "-m", module, name, str(folder), *more],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -97,20 +98,27 @@ def measure(processes: dict[str, Process], arguments: argparse.Namespace) -> dic
     found: dict[str, dict[str, Any]] = {name: dict(one.about) for name, one in processes.items()}
     in_turns(processes, [{"do": "open", "first": -1}])
     batches = [{"do": "add", "start": at, "end": min(at + size, count)} for at in range(0, count, size)]
-    for name, taken in in_turns(processes, batches).items():
+    added = in_turns(processes, batches)
+    for name, taken in added.items():
         for clock in ("clock", "processor"):
             found[name][f"add, rows a second of the {clock}"] = count / sum(one[clock] for one in taken)
     ones = [{"do": "add", "start": count + at, "end": count + at + 1} for at in range(singles)]
     note(found, "add one", in_turns(processes, ones))
-    note(found, "settle", in_turns(processes, [{"do": "settle"}]))
+    settled = in_turns(processes, [{"do": "settle"}])
+    note(found, "settle", settled)
+    for name, taken in settled.items():
+        for clock in ("clock", "processor"):
+            seconds = sum(one[clock] for one in added[name] + taken)
+            found[name][f"add and settle, rows a second of the {clock}"] = count / seconds
     for kind in KINDS:
-        in_turns(processes, [{"do": "search", "kind": kind, "at": 4_000}])  # warm-up
+        in_turns(processes, [{"do": "search", "kind": kind, "at": QUERIES - 1}])  # warm-up
         questions = [{"do": "search", "kind": kind, "at": at} for at in range(arguments.questions)]
         note(found, f"search, {kind}", in_turns(processes, questions))
     note(found, "batch", in_turns(processes, [{"do": "batch", "size": arguments.queries}] * 3))
     for name, taken in in_turns(processes, [{"do": "close"}]).items():
         found[name]["disk"] = taken[0]["disk"]
-        found[name]["memory at most, beyond the rows"] = taken[0]["peak_memory"] - found[name]["memory_before"]
+        found[name]["memory at most"] = taken[0]["peak_memory"] - found[name]["memory_before"]
+        found[name]["memory at the end, without files"] = taken[0]["held_memory"] - found[name].pop("held_before")
     return found
 
 
@@ -142,23 +150,30 @@ def ratios(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, float]]:
 
 
 def table(stores: dict[str, dict[str, Any]]) -> str:
-    """Returns the table of the page: processor time, memory and disk of the others relative to this library."""
+    """Returns the table of the page: processor time, memory and disk of the others relative to this library.
+
+    ``finds`` is the share of the exact answers that a store finds, where it is not all of them.
+    """
     ours, others = stores[OURS], {name: one for name, one in stores.items() if name != OURS}
     lines = [f"| | {' | '.join(others)} |", "|---" * (len(others) + 1) + "|"]
     for what, value in ours.items():
         if what in ("settle", "memory_before", "durable") or what.endswith("of the clock"):
             continue
-        cells = []
+        cells = [f"{what.removesuffix(', rows a second of the processor')}{finds(value)}"]
         for theirs in others.values():
             if isinstance(value, dict):
                 times = theirs[what]["processor"] / value["processor"]
-                recall = theirs[what].get("recall@10", 1.0)
             else:
-                times = value / theirs[what] if "a second" in what else theirs[what] / value
-                recall = 1.0
-            cells.append(f"{times:.2g}" + (f" (finds {recall:.2f})" if recall < 0.995 else ""))
-        lines.append(f"| {what.removesuffix(', rows a second of the processor')} | {' | '.join(cells)} |")
+                times = value / theirs[what] if "a second" in what else theirs[what] / max(value, 1)
+            cells.append(f"{times:.2g}{finds(theirs[what])}")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def finds(measured: Any) -> str:
+    """Returns a remark on the recall of a store, if it is not 1."""
+    recall = measured.get("recall@10", 1.0) if isinstance(measured, dict) else 1.0
+    return "" if recall >= 0.995 else f" (finds {recall:.2f})"
 
 
 def main() -> None:
@@ -169,6 +184,12 @@ def main() -> None:
     )
     parser.add_argument("--count", type=int, default=50_000, help="number of rows, for example 1000000")
     parser.add_argument("--dim", type=int, default=384)
+    parser.add_argument(
+        "--topics", type=int, default=0, help="centres of a mixture of Gaussians (default: no structure)"
+    )
+    parser.add_argument(
+        "--compressed", action="store_true", help="use the index that each store recommends for a million rows"
+    )
     parser.add_argument("--batch", type=int, default=5_000, help="rows per call")
     parser.add_argument("--singles", type=int, default=50, help="number of rows to add one by one")
     parser.add_argument("--questions", type=int, default=100, help="number of single queries of each kind")
@@ -178,15 +199,20 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="folder on the disk to measure (default: a temporary one)")
     parser.add_argument("--name", default="performance/peers")
     arguments = parser.parse_args()
-    about = arguments.count + arguments.singles, arguments.dim, arguments.seed
+    shape = Shape(
+        arguments.count + arguments.singles, arguments.dim, arguments.seed, arguments.topics, arguments.questions
+    )
+    stores = COMPRESSED if arguments.compressed else STORES
     names = [OURS, *arguments.stores]
     pythons = {name: sys.executable if name == OURS else arguments.python for name in names}
 
     with tempfile.TemporaryDirectory(dir=arguments.folder) as root:
         folders = {name: Path(root) / str(at) for at, name in enumerate(names)}
+        World.draw(Path(root) / "world", shape)
+        more = [f"{root}/world", *["--compressed"] * arguments.compressed]
 
         def start(name: str) -> Process:
-            return Process(name, pythons[name], folders[name], about, arguments.threads)
+            return Process(name, pythons[name], folders[name], more, arguments.threads)
 
         processes = {name: start(name) for name in names}
         found = measure(processes, arguments)
@@ -204,8 +230,10 @@ def main() -> None:
     result: dict[str, Any] = {
         "count": arguments.count,
         "dim": arguments.dim,
+        "topics": arguments.topics,
+        "compressed": arguments.compressed,
         "threads": arguments.threads,
-        "stores": {name: {**found[name], "durable": STORES[name].durable} for name in names},
+        "stores": {name: {**found[name], "durable": stores[name].durable} for name in names},
         "this library takes, in times of": ratios(found),
     }
     print(table(result["stores"]))
