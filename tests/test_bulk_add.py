@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import uuid
 
 import numpy as np
 import pytest
@@ -42,6 +43,18 @@ def test_ids_are_checked_as_one_by_one(ids):
         return [check_id(id, f"ids[{at}]") for at, id in enumerate(ids)]
 
     assert outcome(lambda: check_ids(ids, len(ids))) == outcome(one_by_one)
+
+
+def test_new_ids_are_uuid4_and_those_of_a_call_lie_side_by_side(monkeypatch):
+    made = [check_ids(None, count) for count in (0, 1, 3000, 3000)]
+    assert [len(ids) for ids in made] == [0, 1, 3000, 3000]
+    together = [id for ids in made for id in ids]
+    assert len(set(together)) == len(together)
+    assert {uuid.UUID(id).version for id in together} == {4}
+    assert all(str(uuid.UUID(id)) == id and id[:-8] == ids[0][:-8] for ids in made for id in ids)
+    # the last of all numbers is followed by the first
+    monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID("6f1c9d1e-0000-4000-8000-0000ffffffff"))
+    assert [id[-8:] for id in check_ids(None, 2)] == ["ffffffff", "00000000"]
 
 
 @given(st.lists(ANYTHING, max_size=4))

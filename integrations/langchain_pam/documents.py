@@ -7,7 +7,6 @@ LangChain passes on any keyword. If an unknown keyword were ignored, a filter mi
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, cast
 
@@ -22,7 +21,7 @@ from pam_retriever.filters.conditions import key_path
 from pam_retriever.filters.stored import at_path, to_json
 from pam_retriever.index import learning
 from pam_retriever.types import Metadata, Recipe, Time
-from pam_retriever.validation import check_text, read_list, read_numbers
+from pam_retriever.validation import check_text, new_ids, read_list, read_numbers
 
 Filter = Mapping[str, Any] | Callable[[Document], bool]
 Found = str | Document | tuple[Document, float] | Hit
@@ -113,7 +112,8 @@ def name_documents(documents: Iterable[Document], ids: Iterable[str | None] | No
         )
     given = _one_each("ids", ids, len(contents))
     names = (one.id if id is None else id for one, id in zip(contents, given, strict=True))
-    return [(str(uuid.uuid4()) if name is None else name, one) for name, one in zip(names, contents, strict=True)]
+    named = zip(new_ids(len(contents)), names, contents, strict=True)
+    return [(new if name is None else name, one) for new, name, one in named]
 
 
 def _one_each(name: str, values: Iterable[Any] | None, count: int) -> list[Any]:
