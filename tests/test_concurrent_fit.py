@@ -9,7 +9,7 @@ import pytest
 from conftest import PATIENCE, pause_training
 
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
-from pam_retriever.retrieval.mixture import corpus, feedback_evidence, fitting
+from pam_retriever.retrieval.mixture import corpus, feedback_evidence, learnt_fitting
 
 DIM, THINGS, REQUESTS = 16, 20, 150
 QUICK = FitConfig(hidden=8, passes=2)
@@ -46,7 +46,12 @@ def meanwhile(index: PredictiveAssociativeIndex) -> None:
 @pytest.mark.parametrize("kind", ["folder", pytest.param("memory", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(corpus, "Corpus"), (feedback_evidence, "evidence_of"), (fitting, "fit_mixture"), (fitting, "ask_held_out")],
+    [
+        (corpus, "Corpus"),
+        (feedback_evidence, "evidence_of"),
+        (learnt_fitting, "fit_feedback"),
+        (learnt_fitting, "ask_held_out"),
+    ],
 )
 def test_others_ask_and_write_at_any_step_of_it(tmp_path, monkeypatch, kind, module, name):
     """While a fit pauses at any of its steps, other threads can query and write; its result stays the same."""

@@ -15,7 +15,7 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.retrieval.mixture import logit, past_use
 from pam_retriever.retrieval.mixture.calibration import Calibration, expected_calibration_error
 from pam_retriever.retrieval.mixture.expanded_words import ExpandedWords
-from pam_retriever.retrieval.mixture.fitting import fit_kind, fit_mixture, sample
+from pam_retriever.retrieval.mixture.fitting import MixtureFit, fit_kind, fit_mixture, sample
 from pam_retriever.retrieval.mixture.holdout import FirstUses, HeldOutQuestions, History, ask_held_out, parts
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.mixture.mixture import (
@@ -382,9 +382,15 @@ def test_held_out_requests_are_not_known():
             assert not timed or known.max() < held.min()
 
 
+def fitted_on(history: History, priors: Priors, seed: int = 0) -> MixtureFit:
+    """Fits the weights of all sources on a history."""
+    make, log = maker(history), history.log()
+    return fit_mixture(make(log), log, ask_held_out(history, make, seed), priors, history.timed, seed)
+
+
 def test_the_mixture_learns_what_serves_and_reports_it():
     history = world(requests=400)
-    fitted = fit_mixture(history, maker(history), NO_PRIORS)
+    fitted = fitted_on(history, NO_PRIORS)
     worth = {row.source: row.recall.mean for row in fitted.validation.worths if row.kind == "question"}
     assert worth["mixture"] > 0.95
     assert worth["similarity"] < 0.7
@@ -402,13 +408,13 @@ def test_the_mixture_learns_what_serves_and_reports_it():
 
 def test_weights_follow_the_same_seed():
     history = world()
-    first, second = (fit_mixture(history, maker(history), NO_PRIORS, seed=5).mixture for _ in range(2))
+    first, second = (fitted_on(history, NO_PRIORS, seed=5).mixture for _ in range(2))
     np.testing.assert_array_equal(first.weights, second.weights)
 
 
 def test_too_little_experience_leaves_the_priors():
     history = world(requests=10)
-    fitted = fit_mixture(history, maker(history), NO_PRIORS)
+    fitted = fitted_on(history, NO_PRIORS)
     np.testing.assert_array_equal(
         fitted.mixture.weights, NO_PRIORS.at(fitted.mixture.features, 10, history.log().novelty)
     )
@@ -466,7 +472,7 @@ def test_validation_agrees_with_later_recall():
         Cues(stored, [[] for _ in range(90)], np.arange(90)),
     )
     blind = Priors({kind: {"similarity": (8.0, 0.0), "dense_50": (0.5, 0.0)} for kind in KINDS})
-    fitted = fit_mixture(known, maker(known), blind)
+    fitted = fitted_on(known, blind)
     evidence, pools = maker(known)(known.log()), Pools.full(200, 90)
     cues = asked.cues(np.arange(300, 500))
     best = rank(fitted.mixture.score(evidence.score(cues, pools), pools, np.zeros(200, np.int64)), pools, 10)
@@ -534,7 +540,7 @@ def test_memories_that_were_never_used_are_found_where_they_are_alike():
     new = 2 * np.arange(5) + 1  # these are never used
     used = [[2 * t] if 2 * t + 1 in new else [2 * t, 2 * t + 1] for t in topic.tolist()]
     history = History(vectors, [[] for _ in range(600)], Uses.of(used), stored, timed=False)
-    fitted = fit_mixture(history, maker(history), NO_PRIORS)
+    fitted = fitted_on(history, NO_PRIORS)
     asked = Cues(centres[:5], [[] for _ in range(5)], np.full(5, -1))
     evidence, pools = maker(history)(history.log()), Pools.full(5, 30)
     best = rank(fitted.mixture.score(evidence.score(asked, pools), pools, np.zeros(5, np.int64)), pools, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from pam_retriever.retrieval.mixture.balance import Balance
 from pam_retriever.retrieval.mixture.calibration import expected_calibration_error, log_loss
 from pam_retriever.retrieval.mixture.corpus import Corpus
 from pam_retriever.retrieval.mixture.feedback_evidence import evidence_of
-from pam_retriever.retrieval.mixture.fitting import fit_mixture
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS, EvidenceOf, History
+from pam_retriever.retrieval.mixture.learnt_fitting import fit_feedback
 from pam_retriever.retrieval.mixture.logit import ranks, softmax
 from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors, kinds
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
@@ -37,16 +38,20 @@ def library_scores(task: Task, options: dict[str, Any], reported: dict[str, Any]
     evidence = make(log)
     cues = question_cues(task, corpus)
     balance = Balance.of(log, corpus, priors, evidence_of)
-    mixtures = {PRIORS_ALONE: balance.apply(evidence.features, priors.at(evidence.features, len(past)))}
-    validation = None
+    answers = {PRIORS_ALONE: (evidence, balance.apply(evidence.features, priors.at(evidence.features, len(past))))}
+    validation, learnt = None, None
     if options["fit"]:
-        fitted = fit_mixture(past, make, priors, options["seed"])
-        mixtures[FITTED], validation = fitted.mixture, fitted.validation.to_dict()
+        fitted = fit_feedback(past, partial(evidence_of, corpus), priors, options["seed"])
+        learnt, validation = fitted.learnt, fitted.validation.to_dict()
+        answers[FITTED] = evidence, fitted.mixture
+        if learnt is not None:
+            answers[FITTED] = evidence_of(corpus, log, learnt.regression), learnt.mixture
     if reported is not None:
         reported["balance"] = asdict(balance)
         reported["validation"] = validation
-        reported["calibration"] = calibration(evidence, list(mixtures.values())[-1], cues, task)
-    return {name: _scores(evidence, mixture, cues) for name, mixture in mixtures.items()}
+        reported["regression over all requests"] = learnt is not None
+        reported["calibration"] = calibration(*list(answers.values())[-1], cues, task)
+    return {name: _scores(*answer, cues) for name, answer in answers.items()}
 
 
 def priors_for(name: str, which: str) -> Priors:

@@ -18,6 +18,7 @@ from pam_retriever.validation import check_id, check_ids, check_text, read_list
 
 Used = Sequence[str] | Mapping[str, float]
 MIXTURE = "mixture"  # the setting with the weights of the evidence
+LEARNT_REQUESTS = "learnt_requests"  # the setting with the regression over all requests, and the weights with it
 POPULARITY = "popularity"  # the setting with the bound on popularity
 WRITER = "session"  # the default metadata key for the author of a request
 MOST_OF_ONE = 3.0  # the default bound on the uses that one author adds to the popularity of a memory
@@ -90,6 +91,7 @@ class PastRequests:
         rows: (E,) a memory that served it, or did not.
         weights: (E,) the weight of this memory; below 0 if it did not help.
         writers: the author of each of the n requests; None for no author.
+        numbers: (n,) the numbers of arrival.
     """
 
     vectors: Float32
@@ -99,6 +101,7 @@ class PastRequests:
     rows: Int64
     weights: Float32
     writers: list[Hashable]
+    numbers: Int64
 
     def __len__(self) -> int:
         return len(self.vectors)

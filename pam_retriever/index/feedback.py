@@ -9,10 +9,19 @@ from pam_retriever.arrays import column_as_list
 from pam_retriever.embedding import Embedder, embed_questions, read_query
 from pam_retriever.errors import InvalidInput, UnknownId, counted
 from pam_retriever.evaluation import Validation
-from pam_retriever.experience.feedback import MIXTURE, MOST_OF_ONE, POPULARITY, WRITER, Feedback, Used, read_feedback
+from pam_retriever.experience.feedback import (
+    LEARNT_REQUESTS,
+    MIXTURE,
+    MOST_OF_ONE,
+    POPULARITY,
+    WRITER,
+    Feedback,
+    Used,
+    read_feedback,
+)
 from pam_retriever.index.base import IndexBase
 from pam_retriever.retrieval.lexical import Lexicon
-from pam_retriever.store.learnt import FROM_FEEDBACK
+from pam_retriever.store.learnt import FROM_FEEDBACK, stale_requests
 from pam_retriever.store.view import frozen
 from pam_retriever.types import Array, Float32, Metadata, Time
 from pam_retriever.validation import (
@@ -212,7 +221,7 @@ class FeedbackMethods(IndexBase):
         """Fits the weights of the evidence on past requests; returns their number and the measured results."""
         from pam_retriever.retrieval.mixture.corpus import Corpus
         from pam_retriever.retrieval.mixture.feedback_evidence import PopularityCap, evidence_of, history_of
-        from pam_retriever.retrieval.mixture.fitting import fit_mixture
+        from pam_retriever.retrieval.mixture.learnt_fitting import fit_feedback
         from pam_retriever.retrieval.mixture.mixture import Priors
         from pam_retriever.retrieval.timeline import Timeline
 
@@ -224,9 +233,19 @@ class FeedbackMethods(IndexBase):
         with frozen(self._store, self._lock) as view:  # others read and write meanwhile
             database, lexicon = view.database, Lexicon(view.database)
             corpus, cap = Corpus(view, lexicon, Timeline(database, lexicon)), PopularityCap.read(database.settings)
-            history = history_of(corpus, lexicon, database.feedback.requests(view.dim, writer=cap.by), cap.most)
-            fitted = fit_mixture(history, lambda log: evidence_of(corpus, log), Priors.read(), seed)
+            past, (requests, last) = database.feedback.requests(view.dim, writer=cap.by), database.feedback.state()
+            history = history_of(corpus, lexicon, past, cap.most)
+            fitted = fit_feedback(history, lambda log, learnt: evidence_of(corpus, log, learnt), Priors.read(), seed)
         with self._lock.exclusive():
             self._store.set_setting(MIXTURE, fitted.mixture.to_dict())
+            if fitted.learnt is None:
+                self._store.discard((LEARNT_REQUESTS,))
+            else:
+                rows = corpus.rows[fitted.learnt.regression.memories].tolist()
+                about = {"requests": requests, "last": last, "memories": rows}
+                packed = fitted.learnt.regression.pack(past.numbers, corpus.rows)
+                about = {**about, "mixture": fitted.learnt.mixture.to_dict()}
+                self._store.set_setting(LEARNT_REQUESTS, about, packed)
+                self._store.discard(stale_requests(self._store.database))  # removed meanwhile
             self._evidence.clear()
         return len(history), fitted.validation

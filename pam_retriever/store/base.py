@@ -180,7 +180,6 @@ class Store(ABC):
     def delete(self, ids: list[str], with_learnt: bool = False) -> int:
         """Deletes memories, ``with_learnt`` also the results of ``fit`` on them alone; returns how many were stored."""
         self.follow_database()
-        discarded = False
         with self.database.transaction():
             rows = np.array(sorted(self.database.memories.rows_of(ids).values()), np.int64)
             self.database.mentions.forget(rows)
@@ -189,8 +188,8 @@ class Store(ABC):
             if held:
                 self.database.trajectories.remove_empty(held)
             learnt.mark_forgotten_rows(self.database, self.links, rows)
-            if with_learnt:
-                discarded = learnt.discard(self.database, learnt.stale(self.database, self.links, rows))
+            names = learnt.stale(self.database, self.links, rows) if with_learnt else ()
+            discarded = learnt.discard(self.database, (*names, *learnt.stale_requests(self.database, rows)))
 
         def change() -> None:
             self.index_removed(rows)
@@ -272,6 +271,7 @@ class Store(ABC):
                     "Take them from the hits of recall, or add these memories first.",
                 )
             self.database.feedback.put(new, vectors, rows)
+            learnt.discard(self.database, learnt.stale_requests(self.database))
         self.apply_after_commit()
 
     @repeated
@@ -279,6 +279,7 @@ class Store(ABC):
         """Deletes requests; returns how many were stored."""
         with self.database.transaction():
             gone = self.database.feedback.remove(ids)
+            learnt.discard(self.database, learnt.stale_requests(self.database))
         self.apply_after_commit()
         return gone
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pam_retriever.experience.feedback import MIXTURE
+from pam_retriever.experience.feedback import LEARNT_REQUESTS, MIXTURE
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.store.database import Database, Settings
 from pam_retriever.store.model_metadata import FORGOTTEN, mark_forgotten, read_model
@@ -18,7 +18,7 @@ SPREAD = "spread"  # the calibration of the spread of imagined points
 LAST_FIT = "last_fit"  # the report
 REPLACED = "replaced"  # how many writes replaced the vectors of experienced memories with others
 FROM_EXPERIENCE = (MODEL, PREDICTOR, NEXT, SPREAD, LAST_FIT)
-FROM_FEEDBACK = (MIXTURE,)
+FROM_FEEDBACK = (MIXTURE, LEARNT_REQUESTS)
 
 
 def nothing_to_learn(links: CooccurrenceGraph, gone: Int64 = NO_ROWS) -> bool:
@@ -58,6 +58,26 @@ def stale(database: Database, links: CooccurrenceGraph, gone: Int64) -> tuple[st
         return names
     fitted = database.settings.get(MODEL) is not None
     return (*names, *FROM_FEEDBACK) if fitted else (*names, *FROM_FEEDBACK, LAST_FIT)
+
+
+def stale_requests(database: Database, gone: Int64 = NO_ROWS) -> tuple[str, ...]:
+    """Inside a transaction: returns the name of the regression over requests if one of these is no longer stored.
+
+    It has weights of each request and of each memory that these used, so it is discarded with any of them.
+
+    Args:
+        database: the database, after the transaction removed requests.
+        gone: rows of memories that the transaction removes.
+    """
+    about = database.settings.get(LEARNT_REQUESTS)
+    if not isinstance(about, dict):
+        return ()
+    try:
+        last, requests, memories = int(about["last"]), int(about["requests"]), np.array(about["memories"], np.int64)
+    except (KeyError, TypeError, ValueError):
+        return (LEARNT_REQUESTS,)  # damaged
+    left = len(database.feedback) - database.feedback.arrived(last)
+    return () if left == requests and not np.isin(gone, memories).any() else (LEARNT_REQUESTS,)
 
 
 def discard(database: Database, names: tuple[str, ...]) -> bool:

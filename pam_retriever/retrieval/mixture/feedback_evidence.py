@@ -8,12 +8,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pam_retriever.experience.feedback import MIXTURE, MOST_OF_ONE, POPULARITY, WRITER, PastRequests
+from pam_retriever.experience.feedback import (
+    LEARNT_REQUESTS,
+    MIXTURE,
+    MOST_OF_ONE,
+    POPULARITY,
+    WRITER,
+    PastRequests,
+)
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.retrieval.mixture.balance import Balance, requests_read
 from pam_retriever.retrieval.mixture.corpus import Corpus
 from pam_retriever.retrieval.mixture.expanded_words import ExpandedWords
 from pam_retriever.retrieval.mixture.holdout import History
+from pam_retriever.retrieval.mixture.learnt_requests import LearntRequests, UseRegression
 from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors
 from pam_retriever.retrieval.mixture.named import Mentions, Times
 from pam_retriever.retrieval.mixture.past_use import PastUse
@@ -27,14 +35,17 @@ from pam_retriever.retrieval.timeline import Timeline, moment
 from pam_retriever.store.database import Settings
 from pam_retriever.store.sqlite.feedback import SQLiteFeedback
 from pam_retriever.store.view import View
+from pam_retriever.types import Int64
+from pam_retriever.validation import selects_all
 
 
-def evidence_of(corpus: Corpus, log: RequestLog) -> Evidence:
-    """Returns all sources over the memories."""
-    return _evidence(corpus, log, Mentions(corpus))
+def evidence_of(corpus: Corpus, log: RequestLog, regression: UseRegression | None = None) -> Evidence:
+    """Returns all sources over the memories; ``regression`` is what ``fit`` learnt from these requests."""
+    return _evidence(corpus, log, Mentions(corpus), regression)
 
 
-def _evidence(corpus: Corpus, log: RequestLog, mentions: Mentions) -> Evidence:
+def _evidence(corpus: Corpus, log: RequestLog, mentions: Mentions, regression: UseRegression | None) -> Evidence:
+    learnt = () if regression is None else (LearntRequests(log, regression),)
     sources = (
         Similarity(corpus),
         Words("words", corpus),
@@ -48,6 +59,7 @@ def _evidence(corpus: Corpus, log: RequestLog, mentions: Mentions) -> Evidence:
         Profile(log),
         ExpandedWords(corpus, corpus.names, log),
         UsedTogether(log, corpus),
+        *learnt,
     )
     return Evidence(sources, log)
 
@@ -114,9 +126,12 @@ class FeedbackEvidence:
         self.log = history_of(self.corpus, lexicon, past, self._cap.most).log()
         self._end = _time(past, -1)
         self.mentions = Mentions(self.corpus)
-        self.evidence = _evidence(self.corpus, self.log, self.mentions)
-        self._stored = database.settings.get(MIXTURE)
-        self._fitted = Mixture.from_dict(self._stored) if isinstance(self._stored, dict) else None
+        self.evidence = _evidence(self.corpus, self.log, self.mentions, None)
+        self._stored = _stored(database.settings)
+        fitted = self._stored[0]
+        self._fitted = Mixture.from_dict(fitted) if isinstance(fitted, dict) else None
+        if selects_all(where):  # the regression has learnt all requests, so a filter must not use it
+            self._use_regression(past.numbers)
         self._balance: tuple[int, Balance] | None = None  # and the number of requests that it read
         self.mixture = self._weigh()
 
@@ -139,7 +154,7 @@ class FeedbackEvidence:
             database = view.database
             if database is not self._database:
                 return False
-            if database.settings.get(MIXTURE) != self._stored or PopularityCap.read(database.settings) != self._cap:
+            if _stored(database.settings) != self._stored or PopularityCap.read(database.settings) != self._cap:
                 return False  # another process ran ``fit``
             written = database.memories.written_since(self._version)
             if written is None or not self.corpus.follow(view, written):
@@ -170,6 +185,19 @@ class FeedbackEvidence:
         self.mixture = self._weigh()
         return True
 
+    def _use_regression(self, numbers: Int64) -> None:
+        """Adds the regression over all requests, if one is stored and all of its requests have ``numbers`` (n,)."""
+        about, packed = self._stored[1], self._database.settings.weights(LEARNT_REQUESTS)
+        if not isinstance(about, dict) or not packed:
+            return
+        regression = UseRegression.unpack(packed, numbers, self.corpus.rows)
+        if regression is None:
+            return
+        evidence = _evidence(self.corpus, self.log, self.mentions, regression)
+        mixture = Mixture.from_dict(about.get("mixture") or {})
+        if mixture.features == evidence.features:  # else of an earlier version
+            self.evidence, self._fitted = evidence, mixture
+
     def _weigh(self) -> Mixture:
         """Returns the weights that ``fit`` stored, or the priors."""
         if self._fitted is not None and self._fitted.features == self.evidence.features:  # else of an earlier version
@@ -178,6 +206,11 @@ class FeedbackEvidence:
         if self._balance is None or self._balance[0] != read:
             self._balance = read, Balance.of(self.log, self.corpus, priors, evidence_of)
         return self._balance[1].apply(features, priors.at(features, len(self.log)))
+
+
+def _stored(settings: Settings) -> tuple[object, object]:
+    """Returns what ``fit`` stored: the mixture, and what belongs to the regression over requests."""
+    return settings.get(MIXTURE), settings.get(LEARNT_REQUESTS)
 
 
 def _time(past: PastRequests, at: int) -> tuple[bool, float]:

@@ -11,11 +11,12 @@ from pam_retriever.evaluation import Validation, Worth
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.calibration import Calibration, expected_calibration_error, reliability
 from pam_retriever.retrieval.mixture.calibration import log_loss as event_loss
-from pam_retriever.retrieval.mixture.holdout import EvidenceOf, HeldOutQuestions, History, ask_held_out
+from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.mixture.mixture import (
     KINDS,
     NEVER_USED,
+    Evidence,
     Mixture,
     Priors,
     reserve_for_unused,
@@ -23,6 +24,7 @@ from pam_retriever.retrieval.mixture.mixture import (
     uninfluenced,
 )
 from pam_retriever.retrieval.mixture.report import mean_interval
+from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.types import Bools, Float32, Float64, Int64
 
 RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)  # ridges, in units of the variance of a feature
@@ -35,29 +37,44 @@ STACKED = 1e-2  # ridge of the two numbers that stack the prior with recall with
 
 @dataclass(frozen=True)
 class MixtureFit:
-    """The fitted weights, and their results on questions on which they were not fitted."""
+    """The fitted weights, and their results on questions on which they were not fitted.
+
+    Attributes:
+        mixture: the weights.
+        validation: the results.
+        questions: the fit for questions in words; None if there were too few.
+    """
 
     mixture: Mixture
     validation: Validation
+    questions: FittedKind | None = None
 
 
-def fit_mixture(history: History, evidence_of: EvidenceOf, priors: Priors, seed: int = 0) -> MixtureFit:
+def fit_mixture(
+    evidence: Evidence,
+    log: RequestLog,
+    asked: Sequence[HeldOutQuestions | None],
+    priors: Priors,
+    timed: bool,
+    seed: int,
+) -> MixtureFit:
     """Fits the weights for each kind of held-out question.
 
     Args:
-        history: all past requests.
-        evidence_of: makes the evidence of an index that has only the given requests.
+        evidence: the sources over all past requests.
+        log: these requests.
+        asked: the held-out questions of each kind; None for none.
         priors: weights from other data, used if there are few requests.
-        seed: the seed of the held-out part and of the intervals.
+        timed: whether the requests are in the order of time.
+        seed: the seed of the intervals.
     """
-    log = history.log()
-    evidence = evidence_of(log)
-    start = priors.at(evidence.features, len(history), log.novelty)
-    priors_alone = priors.at(evidence.features, len(history))
+    start = priors.at(evidence.features, len(log), log.novelty)
+    priors_alone = priors.at(evidence.features, len(log))
     never = np.array([name.startswith(NEVER_USED) for name in evidence.features])
     weights, calibrations, worths = [], [], []
     alone: Float32 | None = uninfluenced(evidence.features, priors_alone)
-    for at, (kind, held_out) in enumerate(zip(KINDS, ask_held_out(history, evidence_of, seed), strict=True)):
+    of_questions: FittedKind | None = None
+    for at, (kind, held_out) in enumerate(zip(KINDS, asked, strict=True)):
         prior = start[at]
         if held_out is None or int(held_out.natural.sum()) < FEWEST or len(np.unique(held_out.part)) < 2:
             weights.append(priors_alone[at].astype(float))
@@ -66,16 +83,16 @@ def fit_mixture(history: History, evidence_of: EvidenceOf, priors: Priors, seed:
         if kind == KINDS[0]:
             alone = None
             plain = unaided(evidence.features)
-            fitted = fit_kind(held_out, prior.astype(float), timed=history.timed, never=never, plain=plain)
-            fitted = fitted.with_reserved_mass(evidence.features, held_out)
+            fitted = fit_kind(held_out, prior.astype(float), timed=timed, never=never, plain=plain)
+            of_questions = fitted = fitted.with_reserved_mass(evidence.features, held_out)
         else:  # no used memory was hidden from these questions, so they do not show the value of a new one
-            fitted = fit_kind(held_out, prior.astype(float), timed=history.timed)
+            fitted = fit_kind(held_out, prior.astype(float), timed=timed)
         weights.append(fitted.weights)
         calibrations.append(fitted.calibration)
         sources = [(source.name, source.features) for source in evidence.sources]
-        worths += worths_of(kind, held_out, fitted, sources, history.timed, seed)
+        worths += worths_of(kind, held_out, fitted, sources, timed, seed)
     mixture = Mixture(evidence.features, np.array(weights, np.float32), tuple(calibrations), uninfluenced=alone)
-    return MixtureFit(mixture, Validation(tuple(worths)))
+    return MixtureFit(mixture, Validation(tuple(worths)), of_questions)
 
 
 @dataclass(frozen=True)

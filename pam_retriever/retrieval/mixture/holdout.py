@@ -120,6 +120,10 @@ class HeldOutQuestions:
         choices, row, reached = self.choices.only(chosen), self.row[chosen], self.reached[chosen]
         return replace(self, choices=choices, row=row, reached=reached, doubtful=None)
 
+    def only(self, features: Bools) -> HeldOutQuestions:
+        """Returns the same questions with some of the features (F,)."""
+        return replace(self, choices=replace(self.choices, features=self.choices.features[:, features]))
+
     def take(self, questions: Int64) -> HeldOutQuestions:
         """Returns the questions at these positions."""
         pairs = self.choices.pairs_of(questions)

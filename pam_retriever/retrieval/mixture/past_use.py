@@ -15,6 +15,7 @@ from pam_retriever.retrieval.mixture.sources import weights_of
 from pam_retriever.types import Float32, Int64
 
 MOST_EXPECTED = 1.2  # bound on the predicted uses by one request; a regression may predict more
+WIDTH, RIDGE = 2.0, 0.3  # of the kernel of two requests, and the ridge of a regression over them
 STEPS, EXACT = 40, 1e-14  # most steps of conjugate gradients, and the square of the relative error that ends them
 
 
@@ -32,8 +33,6 @@ class PastUse:
     name = "requests"
     features = ("dense_10", "dense_50", "lexical_50", "regression", "regression_share")
     NEIGHBOURS = 192  # number of neighbours in the regression
-    WIDTH = 2.0
-    RIDGE = 0.3
 
     def __init__(self, log: RequestLog) -> None:
         self._log = log
@@ -84,14 +83,16 @@ class PastUse:
         for at, requests in enumerate(near):
             if cues.rows[at] < 0:  # the text of a stored memory is not a request; memories used with it count instead
                 dense, lexical = self._log.gram(requests)
-                kernel = self._kernel(joint(dense, lexical, out=dense))
-                kernel.flat[:: len(kernel) + 1] += np.float32(self.RIDGE)
-                weights[at] = _solve(kernel, self._kernel(likeness[at]))
+                kernel = kernel_of(joint(dense, lexical, out=dense))
+                kernel.flat[:: len(kernel) + 1] += np.float32(RIDGE)
+                weights[at] = _solve(kernel, kernel_of(likeness[at]))
         return near, weights
 
-    def _kernel(self, likeness: Float32) -> Float32:
-        kernel: Float32 = np.exp(np.float32(self.WIDTH) * (likeness - 1))
-        return kernel
+
+def kernel_of(likeness: Float32) -> Float32:
+    """Returns the kernel of pairs of requests with these similarities, of any shape."""
+    kernel: Float32 = np.exp(np.float32(WIDTH) * (likeness - 1))
+    return kernel
 
 
 def _solve(matrix: Float32, values: Float32) -> Float32:

@@ -18,6 +18,7 @@ from pam_retriever.retrieval.cues import Cues
 from pam_retriever.retrieval.linked import EXPERIENCE, Linked
 from pam_retriever.retrieval.mixture.feedback_evidence import FeedbackEvidence
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS
+from pam_retriever.retrieval.mixture.learnt_requests import LearntRequests
 from pam_retriever.retrieval.mixture.logit import ranked, softmax
 from pam_retriever.retrieval.mixture.mixture import UNUSED, kinds, united
 from pam_retriever.retrieval.mixture.named import MENTIONED
@@ -55,7 +56,7 @@ class MixtureScorer:
         self._view, self._feedback_evidence, self._min_score = view, feedback, min_score
         self._now = None if times is None else times.now
         self._owners = feedback.evidence.owners
-        check_without(without, tuple(dict.fromkeys((*self._owners, *others))))
+        check_without(without, tuple(dict.fromkeys((*self._owners, LearntRequests.name, *others))))
         self._mixture, self._names = feedback.mixture, MENTIONED not in without
         self._left_out = np.array([owner in without for owner in self._owners])
         if UNUSED in without:

@@ -107,6 +107,7 @@ class SQLiteFeedback:
             np.array(rows, np.int64)[order],
             np.array(weights, np.float32)[order],
             [_value(metadata, writer) for *_, metadata in found],
+            np.array(list(position), np.int64),
         )
 
     def find(

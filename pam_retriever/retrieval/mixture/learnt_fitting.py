@@ -1,0 +1,117 @@
+"""Fits the mixture with and without the regression over all past requests, and keeps the regression if it helps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pam_retriever.evaluation import Validation
+from pam_retriever.retrieval.mixture import logit
+from pam_retriever.retrieval.mixture.fitting import FittedKind, MixtureFit, fit_mixture
+from pam_retriever.retrieval.mixture.holdout import (
+    QUESTIONS,
+    HeldOutQuestions,
+    History,
+    ask_held_out,
+    parts,
+)
+from pam_retriever.retrieval.mixture.learnt_requests import LearntRequests, UseRegression, best_half_life
+from pam_retriever.retrieval.mixture.mixture import KINDS, Evidence, Mixture, Priors
+from pam_retriever.retrieval.mixture.requests import RequestLog
+from pam_retriever.types import Float64
+
+RECENT = 3_000  # requests before the held-out part that choose the half-life
+EvidenceWith = Callable[[RequestLog, UseRegression | None], Evidence]
+
+
+@dataclass(frozen=True)
+class LearntFit:
+    """A regression over all past requests, and the weights of the evidence with it."""
+
+    regression: UseRegression
+    mixture: Mixture
+
+
+@dataclass(frozen=True)
+class FeedbackFit:
+    """What ``fit`` learns from feedback.
+
+    Attributes:
+        mixture: the weights of the evidence without the regression.
+        learnt: the regression; None if it does not help.
+        validation: the results of the mixture that answers.
+    """
+
+    mixture: Mixture
+    learnt: LearntFit | None
+    validation: Validation
+
+
+def fit_feedback(history: History, evidence_with: EvidenceWith, priors: Priors, seed: int = 0) -> FeedbackFit:
+    """Fits the weights of the evidence on held-out requests, and a regression over all requests.
+
+    The regression is kept if held-out questions are answered better with it, by one standard error.
+
+    Args:
+        history: all past requests.
+        evidence_with: makes the evidence of an index that has only the given requests, with a regression or without.
+        priors: weights from other data, used if there are few requests.
+        seed: the seed of the held-out part and of the intervals.
+    """
+    half_life = _half_life(history, seed)
+    log = history.log()
+    regression = UseRegression.of(log, half_life)
+    evidence, with_it = evidence_with(log, None), evidence_with(log, regression)
+    asked = ask_held_out(history, lambda some: evidence_with(some, UseRegression.of(some, half_life)), seed)
+    others = np.array([name not in LearntRequests.features for name in with_it.features])
+    without = [None if one is None else one.only(others) for one in asked]
+    plain = fit_mixture(evidence, log, without, priors, history.timed, seed)
+    if plain.questions is None:
+        return FeedbackFit(plain.mixture, None, plain.validation)
+    questions: list[HeldOutQuestions | None] = [asked[0], *[None] * (len(KINDS) - 1)]
+    better = fit_mixture(with_it, log, questions, priors, history.timed, seed)
+    assert better.questions is not None, "there are as many questions as without it"
+    if not _helps(plain.questions, better.questions, asked[0]):
+        return FeedbackFit(plain.mixture, None, plain.validation)
+    return FeedbackFit(plain.mixture, LearntFit(regression, _joined(plain, better, others)), _results(plain, better))
+
+
+def _half_life(history: History, seed: int) -> float:
+    """Returns the half-life of requests that says most about the requests of the first held-out part."""
+    known, held = next(parts(len(history), history.timed, seed))
+    asked = held[:QUESTIONS]
+    return best_half_life(history.log(known[-RECENT:]), history.cues(asked), history.served.take(asked))
+
+
+def _helps(plain: FittedKind, better: FittedKind, asked: HeldOutQuestions | None) -> bool:
+    """Returns whether the loss is smaller by more than one standard error, by weights of the other parts.
+
+    Copies of questions whose used memories are hidden do not count: no regression can expect these.
+    """
+    assert asked is not None
+    gain = (_loss(plain, asked) - _loss(better, asked))[asked.natural]
+    return bool(gain.mean() > gain.std() / np.sqrt(len(gain)))
+
+
+def _loss(fitted: FittedKind, asked: HeldOutQuestions) -> Float64:
+    """Returns minus the log probability (Q,) of the used memories of each question."""
+    choices = asked.choices
+    shares = logit.log_softmax(fitted.scores, choices.starts)
+    loss: Float64 = -np.add.reduceat(np.where(choices.target > 0, choices.target * shares, 0), choices.starts)
+    return loss
+
+
+def _joined(plain: MixtureFit, better: MixtureFit, others: Sequence[bool] | np.ndarray) -> Mixture:
+    """Returns the weights of questions with the regression, and those of stored memories as cues, which it ignores."""
+    weights = better.mixture.weights.copy()
+    weights[1:] = 0
+    weights[1:, others] = plain.mixture.weights[1:]
+    calibration = (better.mixture.calibration[0], *plain.mixture.calibration[1:])
+    return replace(better.mixture, weights=weights, calibration=calibration)
+
+
+def _results(plain: MixtureFit, better: MixtureFit) -> Validation:
+    rest = (worth for worth in plain.validation.worths if worth.kind != KINDS[0])
+    return Validation((*better.validation.worths, *rest))

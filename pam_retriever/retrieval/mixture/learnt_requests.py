@@ -1,0 +1,189 @@
+"""A source: the memories that a regression over all past requests expects a question to use. ``fit`` learns it.
+
+``PastUse`` solves the same kernel ridge regression on the neighbours of a question alone, so that a request counts as
+soon as it is stored. Over all requests, the regression tells requests apart that look alike and need different things.
+It takes time cubic in the number of requests, so only ``fit`` solves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from pam_retriever.ann.scan import FEW, few_products
+from pam_retriever.errors import IndexFormatError
+from pam_retriever.retrieval.mixture.past_use import MOST_EXPECTED, RIDGE, kernel_of
+from pam_retriever.retrieval.mixture.pools import Cues, Pools
+from pam_retriever.retrieval.mixture.requests import RequestLog, Uses, joint
+from pam_retriever.retrieval.mixture.shares import log_share
+from pam_retriever.types import Float32, Int64
+
+MOST_REQUESTS, MOST_MEMORIES = 8_000, 2_000  # the newest requests, and the memories that most requests used
+MOST_WEIGHTS = 4_000_000  # a question reads all weights: 16 MB
+BLOCK = 512  # requests that are compared with all at once
+HALF_LIVES = (np.inf, 1_000.0, 200.0)  # in requests; the regression weights older requests less
+LEAST_COUNTS = 1e-4  # the smallest weight of an old request
+
+
+@dataclass(frozen=True)
+class UseRegression:
+    """A kernel ridge regression from requests to the memories that they used.
+
+    Attributes:
+        requests: (n,) positions in the log, rising.
+        memories: (T,) positions of memories, rising.
+        weights: (n, T) the expected use of a memory is the sum of the weights, times the kernel of each request.
+    """
+
+    requests: Int64
+    memories: Int64
+    weights: Float32
+
+    @classmethod
+    def of(cls, log: RequestLog, half_life: float = np.inf) -> UseRegression:
+        """Solves the regression over the newest requests of a log, for memories that several requests used."""
+        import torch
+
+        memories = _used_often(log)
+        count = min(len(log), MOST_REQUESTS, MOST_WEIGHTS // max(len(memories), 1))
+        requests = np.arange(len(log) - count, len(log))
+        if not len(memories):
+            return cls(requests, memories, np.zeros((count, 0), np.float32))
+        kernel = _kernel_among(log, requests)
+        weight = np.maximum(0.5 ** (np.arange(count)[::-1] / half_life), LEAST_COUNTS)
+        kernel.flat[:: count + 1] += (RIDGE / weight).astype(np.float32)
+        factor = torch.linalg.cholesky(torch.from_numpy(kernel))
+        used = torch.from_numpy(_used(log, requests, memories))
+        return cls(requests, memories, torch.cholesky_solve(used, factor).numpy())
+
+    def pack(self, numbers: Int64, rows: Int64) -> bytes:
+        """Returns the contents of a safetensors file, with the stored numbers of requests and rows of memories.
+
+        Args:
+            numbers: of the requests of the log, by position.
+            rows: of the memories, by position.
+        """
+        arrays = {"requests": numbers[self.requests], "memories": rows[self.memories], "weights": self.weights}
+        return safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+
+    @classmethod
+    def unpack(cls, packed: bytes, numbers: Int64, rows: Int64) -> UseRegression | None:
+        """Reads the output of ``pack``; returns None if a request or a memory is no longer stored.
+
+        Raises:
+            IndexFormatError: the contents are damaged.
+        """
+        try:
+            arrays = safetensors.numpy.load(packed)
+            requests, memories, weights = (arrays[name] for name in ("requests", "memories", "weights"))
+            if weights.shape != (len(requests), len(memories)) or weights.dtype != np.float32:
+                raise ValueError(f"weights of shape {weights.shape} and type {weights.dtype}")
+            if not np.isfinite(weights).all():
+                raise ValueError("values that are not finite")
+        except (ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
+            raise IndexFormatError(
+                f"The regression over past requests cannot be read ({error}).",
+                "the weights of each request and memory",
+                "Fit again.",
+            ) from error
+        if not (np.isin(requests, numbers).all() and np.isin(memories, rows).all()):
+            return None
+        order = np.argsort(numbers)
+        at = order[np.searchsorted(numbers, requests, sorter=order)]
+        return cls(at, np.searchsorted(rows, memories), weights)
+
+    def expected(self, kernel: Float32) -> Float32:
+        """Returns the expected uses (Q, T), from the kernel (Q, n) of questions and requests."""
+        uses: Float32 = kernel @ self.weights
+        return uses
+
+
+class LearntRequests:
+    """What the regression over all past requests expects, as a share and as its logarithm.
+
+    Args:
+        log: past requests; those of the regression, and later ones.
+        regression: what ``fit`` learnt.
+    """
+
+    name, features = "learnt requests", ("learnt", "learnt_share")
+
+    def __init__(self, log: RequestLog, regression: UseRegression) -> None:
+        self._log, self._regression = log, regression
+        self._vectors = log.vectors[regression.requests]
+        self._last: tuple[Cues, Float32] | None = None
+
+    def score(self, cues: Cues, pools: Pools) -> Float32:
+        every = np.zeros((len(cues), pools.size), np.float32)
+        every[:, self._regression.memories] = self._expected(cues)
+        shares = np.clip(pools.grid(every) * pools.visible, 0, MOST_EXPECTED)
+        return np.stack([log_share(shares), shares], axis=1)
+
+    def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
+        expected, memories = self._expected(cues), self._regression.memories
+        return [memories[np.argsort(-row, kind="stable")[:n]][: np.count_nonzero(row > 0)] for row in expected]
+
+    def _expected(self, cues: Cues) -> Float32:
+        """Returns the expected uses (Q, T), computed once for proposals and features; 0 for stored memories as cues."""
+        if self._last is None or self._last[0] is not cues:
+            vectors = cues.vectors
+            dense = few_products(vectors, self._vectors) if len(cues) <= FEW else vectors @ self._vectors.T
+            lexical = self._log.likeness(cues)[1][:, self._regression.requests]
+            expected = self._regression.expected(kernel_of(joint(dense, lexical)))
+            self._last = cues, np.where(cues.rows[:, None] < 0, expected, np.float32(0))
+        return self._last[1]
+
+
+def best_half_life(known: RequestLog, asked: Cues, used: Uses) -> float:
+    """Returns the half-life whose regression over ``known`` requests has the least squared error for later ones.
+
+    Args:
+        known: past requests.
+        asked: Q later ones.
+        used: the memories that served each of these.
+    """
+    if not len(known) or not len(asked):
+        return HALF_LIVES[0]
+    position, rows, _ = used.expand(np.arange(len(used)))
+    wanted = np.zeros((len(asked), known.size), np.float32)
+    wanted[position, rows] = 1
+    errors = []
+    for half_life in HALF_LIVES:
+        regression = UseRegression.of(known, half_life)
+        expected = LearntRequests(known, regression)._expected(asked)
+        errors.append(float(np.square(expected - wanted[:, regression.memories]).sum()))
+    return HALF_LIVES[int(np.argmin(errors))]
+
+
+def _used_often(log: RequestLog) -> Int64:
+    """Returns the memories (T,) that served several requests: those of one request say nothing beyond likeness."""
+    times = np.bincount(log.uses.helpful().rows, minlength=log.size)
+    often = np.flatnonzero(times > 1)
+    most = often[np.argsort(-times[often], kind="stable")[:MOST_MEMORIES]]
+    most.sort()
+    return most
+
+
+def _used(log: RequestLog, requests: Int64, memories: Int64) -> Float32:
+    """Returns the weights (n, T) with which requests used memories."""
+    position, rows, weights = log.uses.expand(requests)
+    column = np.searchsorted(memories, rows)
+    there = np.take(memories, column, mode="clip") == rows
+    used = np.zeros((len(requests), len(memories)), np.float32)
+    np.add.at(used, (position[there], column[there]), weights[there])
+    return used
+
+
+def _kernel_among(log: RequestLog, requests: Int64) -> Float32:
+    """Returns the kernel (n, n) among requests."""
+    kernel = np.empty((len(requests), len(requests)), np.float32)
+    for start in range(0, len(requests), BLOCK):
+        some = requests[start : start + BLOCK]
+        cues = Cues(log.vectors[some], log.words_of(some), np.full(len(some), -1))
+        dense, lexical = cues.vectors @ log.vectors[requests].T, log.word_cosines(cues)[:, requests]
+        kernel[start : start + BLOCK] = kernel_of(joint(dense, lexical, out=dense))
+    return kernel
