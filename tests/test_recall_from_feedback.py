@@ -234,3 +234,26 @@ def test_feedback_is_learnt_where_each_trajectory_has_one_step():
         index.fit(progress=False)
     index.feedback([1.0, 0.1], used=["b"])
     assert index.fit(progress=False).requests == 1
+
+
+def test_a_fit_keeps_what_served_before_what_was_never_used():
+    """Most memories were never used. Together they took nearly all of the probability, and came first."""
+    random = np.random.default_rng(0)
+    topics, things = unit(random.standard_normal((12, 24))), unit(random.standard_normal((40, 24)))
+    index = PredictiveAssociativeIndex(24)
+    index.add(things, [f"t{at}" for at in range(40)], [f"thing number {at}" for at in range(40)])
+    pairs = np.array([random.permutation(12)[:2] for _ in range(600)])
+    requests = unit(topics[pairs].sum(axis=1) + random.standard_normal((600, 24)) / 12)
+    texts = [f"please note{random.integers(50)}" for _ in pairs]
+    used = [[f"t{at}" for at in pair] for pair in pairs.tolist()]
+    index.feedback(requests[:500], used[:500], text=texts[:500])
+
+    def found() -> float:
+        answers = index.recall(requests[500:], 2, text=texts[500:])
+        return float(
+            np.mean([len(set(hits.ids) & set(some)) / 2 for hits, some in zip(answers, used[500:], strict=True)])
+        )
+
+    assert found() > 0.9
+    index.fit(progress=False)
+    assert found() > 0.9

@@ -32,6 +32,9 @@ HARDEST, OTHERS = 32, 32  # candidates of a question in the fit, besides the use
 FEWEST = 20  # questions of a kind; with fewer the priors are used
 CALIBRATED = 20  # hits of a question that the calibration sees
 FRACTIONS = (0.75, 1.0)  # tried fractions of the way from the start to the fit, which may overfit one period
+# bound on the mean probability of all never-used memories: they are not likelier than what was used, unless the next
+# use probably is of such a memory; and the search for the largest weight within this bound
+MOST_NEVER_USED, LEAST_NEVER_USED, HALVINGS = 0.5, -30.0, 20
 STACKED = 1e-2  # ridge of the two numbers that stack the prior with recall without feedback
 
 
@@ -83,7 +86,8 @@ def fit_mixture(
         if kind == KINDS[0]:
             alone = None
             plain = unaided(evidence.features)
-            fitted = fit_kind(held_out, prior.astype(float), timed=timed, never=never, plain=plain)
+            bound = NeverUsedBound(evidence.features.index(NEVER_USED), max(MOST_NEVER_USED, log.novelty))
+            fitted = fit_kind(held_out, prior.astype(float), timed=timed, never=never, plain=plain, bound=bound)
             of_questions = fitted = fitted.with_reserved_mass(evidence.features, held_out)
         else:  # no used memory was hidden from these questions, so they do not show the value of a new one
             fitted = fit_kind(held_out, prior.astype(float), timed=timed)
@@ -110,6 +114,43 @@ class FittedKind:
         choices = held_out.choices
         scores = self.scores + reserve_for_unused(names, choices.features, self.scores, choices.starts)
         return replace(self, scores=scores, calibration=calibration_of(held_out, scores))
+
+
+@dataclass(frozen=True)
+class NeverUsedBound:
+    """A bound on the probability that a question wants something that was never used.
+
+    The weights of never-used memories are fitted where few of them compete. Where an index has many, they would take
+    nearly all of the probability together, and rank before what served every similar request.
+
+    Attributes:
+        column: the feature that is 1 for a never-used memory.
+        most: the bound on the mean probability of all never-used memories together.
+    """
+
+    column: int
+    most: float
+
+    def apply(self, weights: Float64, held_out: HeldOutQuestions) -> Float64:
+        """Lowers the weight of the feature until held-out questions are within the bound."""
+        natural = held_out.take(np.flatnonzero(held_out.natural)).choices
+        if not len(natural.starts):
+            return weights
+        scores, never = natural.scores(weights), natural.features[:, self.column]
+        least, most = LEAST_NEVER_USED, 0.0
+
+        def probability(change: float) -> float:
+            shares = logit.softmax(scores + np.float32(change) * never, natural.starts)
+            return float(np.bincount(natural.question, shares * never).mean())
+
+        if probability(0.0) <= self.most:
+            return weights
+        for _ in range(HALVINGS):
+            middle = (least + most) / 2
+            least, most = (middle, most) if probability(middle) <= self.most else (least, middle)
+        bounded: Float64 = weights.copy()
+        bounded[self.column] += least
+        return bounded
 
 
 @dataclass(frozen=True)
@@ -229,6 +270,7 @@ def fit_kind(
     timed: bool = False,
     never: Bools | None = None,
     plain: Float32 | None = None,
+    bound: NeverUsedBound | None = None,
 ) -> FittedKind:
     """Fits the weights for one kind of question. The held-out parts choose the distance from the prior.
 
@@ -243,6 +285,7 @@ def fit_kind(
         timed: whether the parts are in the order of time.
         never: (F,) the weights of memories that were never used; None for none.
         plain: (F,) the weights of recall without feedback, which stacking adds to the prior; None without stacking.
+        bound: bounds the probability of never-used memories; None for no bound.
     """
     views = [_View.of(held_out, prior, np.ones(len(prior), bool) if never is None else ~never, timed, plain)]
     if never is not None:
@@ -257,7 +300,7 @@ def fit_kind(
         weights = prior.copy()
         for view, way in zip(views, chosen, strict=True):
             weights[view.mine] = view.fit(questions, way, near)[view.mine]
-        return weights
+        return weights if bound is None else bound.apply(weights, held_out.take(questions))
 
     common = ways(every)
     whole = fit(every, common)
