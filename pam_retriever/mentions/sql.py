@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 FIRST_PHRASE = -1 << 61  # the numbers of phrases are from here to -1; lower ones belong to keys of links
@@ -35,6 +36,17 @@ class SQL(Protocol):
     def changes(self) -> Written: ...
     def fetch(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[tuple[Any, ...]]: ...
     def run_many(self, sql: str, rows: Iterable[Sequence[object]]) -> None: ...
+
+
+@contextmanager
+def page_cache(sql: SQL, size: int) -> Iterator[None]:
+    """SQLite keeps up to ``size`` KiB of pages in memory inside the block, for writes that are not in order."""
+    before = sql.fetch("PRAGMA cache_size")[0][0]
+    sql.fetch(f"PRAGMA cache_size = {-size}")
+    try:
+        yield
+    finally:
+        sql.fetch(f"PRAGMA cache_size = {before}")
 
 
 def named_in(line: str | None, limit: int) -> list[int]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pam_retriever.mentions.sql import COUNT, MOST_COUNTED, NAMED, SQL, TEXTS, named_in
+from pam_retriever.mentions.sql import COUNT, MOST_COUNTED, NAMED, SQL, TEXTS, named_in, page_cache
 from pam_retriever.mentions.steps import KnownSteps
 from pam_retriever.types import Int64
 
@@ -242,15 +242,11 @@ class SQLiteMentions:
     @contextmanager
     def in_bulk(self, table: str) -> Iterator[None]:
         """Writes to a table are faster inside the block, some reads slower: it has no secondary index until the end."""
-        before = self._sql.fetch("PRAGMA cache_size")[0][0]
-        self._sql.fetch(f"PRAGMA cache_size = {-CACHE}")
         index = INDEXES[table]
-        self._sql.fetch(f"DROP INDEX {index}")
-        try:
+        with page_cache(self._sql, CACHE):
+            self._sql.fetch(f"DROP INDEX {index}")
             yield
             self._sql.fetch(next(one for one in SCHEMA if one.startswith(f"CREATE INDEX {index} ")))
-        finally:
-            self._sql.fetch(f"PRAGMA cache_size = {before}")
 
     def _write(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
         self._sql.changes.names = True

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 
 from pam_retriever.errors import IndexFormatError, counted
+from pam_retriever.mentions.sql import page_cache
 from pam_retriever.store.columns import checksum, from_blobs, from_json, number_rows, to_blobs
 from pam_retriever.store.learnt import REPLACED
 from pam_retriever.store.sqlite import words
@@ -26,6 +28,7 @@ from pam_retriever.validation import selects_all
 
 ROWS_AT_ONCE = 1_000_000  # read as one string
 VECTORS_AT_ONCE = 256  # in a statement: SQLite copies them first, into memory that then stays in the processor's cache
+BULK, CACHE = 1_000, 16 << 10  # memories in a call from which SQLite keeps more pages in memory, and KiB of these
 FEW = 32  # parameters, half of the time of a list in JSON on a new connection
 MAX_CHANGED = 1_000  # memories whose words are read again one by one
 
@@ -86,18 +89,19 @@ class SQLiteMemories:
             self._count_replaced(dict(zip(new.ids, stored, strict=True)))
         self._note_changed(listed)
         self._connection.changes.rows.update(listed)
-        self._connection.insert_many(
-            "INSERT INTO memories (row, id, text, metadata, checksum)",
-            [listed, *contents, [*map(checksum, *contents, stored)]],
-            "ON CONFLICT (row) "
-            "DO UPDATE SET text = excluded.text, metadata = excluded.metadata, checksum = excluded.checksum",
-        )
         vectors: dict[str, Sequence[Any]] = {"row": listed, "vector": stored}
         if associations is not None:
             vectors["association"] = to_blobs(associations)
-        self._connection.insert_many(
-            f"INSERT OR REPLACE INTO vectors ({', '.join(vectors)})", [*vectors.values()], most=VECTORS_AT_ONCE
-        )
+        with page_cache(self._connection, CACHE) if len(rows) >= BULK else nullcontext():
+            self._connection.insert_many(
+                "INSERT INTO memories (row, id, text, metadata, checksum)",
+                [listed, *contents, [*map(checksum, *contents, stored)]],
+                "ON CONFLICT (row) "
+                "DO UPDATE SET text = excluded.text, metadata = excluded.metadata, checksum = excluded.checksum",
+            )
+            self._connection.insert_many(
+                f"INSERT OR REPLACE INTO vectors ({', '.join(vectors)})", [*vectors.values()], most=VECTORS_AT_ONCE
+            )
         self._connection.run_many("DELETE FROM observations WHERE row = ?", ((row,) for row in known.values()))
         if new.observed is not None:
             self._connection.run_many(
