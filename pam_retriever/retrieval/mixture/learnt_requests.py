@@ -14,7 +14,6 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from pam_retriever.ann.scan import FEW, few_products
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.retrieval.mixture.past_use import MOST_EXPECTED, RIDGE, kernel_of
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
@@ -113,8 +112,8 @@ class LearntRequests:
     name, features = "learnt requests", ("learnt", "learnt_share")
 
     def __init__(self, log: RequestLog, regression: UseRegression) -> None:
+        log.exact = True  # the weights of similar requests cancel out, so a small error in each similarity adds up
         self._log, self._regression = log, regression
-        self._vectors = log.vectors[regression.requests]
         self._last: tuple[Cues, Float32] | None = None
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
@@ -130,10 +129,8 @@ class LearntRequests:
     def _expected(self, cues: Cues) -> Float32:
         """Returns the expected uses (Q, T), computed once for proposals and features; 0 for stored memories as cues."""
         if self._last is None or self._last[0] is not cues:
-            vectors = cues.vectors
-            dense = few_products(vectors, self._vectors) if len(cues) <= FEW else vectors @ self._vectors.T
-            lexical = self._log.likeness(cues)[1][:, self._regression.requests]
-            expected = self._regression.expected(kernel_of(joint(dense, lexical)))
+            dense, lexical = (alike[:, self._regression.requests] for alike in self._log.likeness(cues))
+            expected = self._regression.expected(kernel_of(joint(dense, lexical, out=dense)))
             self._last = cues, np.where(cues.rows[:, None] < 0, expected, np.float32(0))
         return self._last[1]
 

@@ -83,6 +83,9 @@ class RequestLog:
         size: the number of memories; it may grow.
         writers: n authors. Requests of one author add a bounded popularity. None for no author.
         most: the most that one author may add to the popularity of one memory.
+
+    Attributes:
+        exact: whether all dense similarities are exact. Else, of many requests, only those of the most similar ones.
     """
 
     def __init__(
@@ -94,7 +97,7 @@ class RequestLog:
         writers: Sequence[Hashable] | None = None,
         most: float = MOST_OF_ONE,
     ) -> None:
-        self.size, self._most = size, most
+        self.size, self.exact, self._most = size, False, most
         self._vectors, self._narrow = GrowingArray(np.empty((0, vectors.shape[1]), np.float32)), NarrowVectors()
         self._starts, self._rows = GrowingArray(np.zeros(1, np.int64)), GrowingArray(np.empty(0, np.int64))
         self._weights, self._counted = GrowingArray(np.empty(0, np.float32)), GrowingArray(np.empty(0, np.float32))
@@ -258,7 +261,7 @@ class RequestLog:
     def likeness(self, cues: Cues) -> tuple[Float32, Float32]:
         """Returns dense and lexical similarity (Q, n) of cues and requests, computed once for all sources.
 
-        Of many requests, the dense similarity is exact for the most similar ones, and approximate for the others.
+        Of many requests, the dense similarity may be approximate for all but the most similar ones; see ``exact``.
         """
         last = self._last
         if last is None or last[0] is not cues or last[1] != len(self):
@@ -267,7 +270,7 @@ class RequestLog:
         return last[2:]
 
     def _dense(self, cues: Cues, lexical: Float32) -> Float32:
-        dense = self._narrow.products(cues.vectors, self.vectors)
+        dense = None if self.exact else self._narrow.products(cues.vectors, self.vectors)
         if dense is None:
             return self.cosines(cues)
         for cue, its_dense, its_lexical in zip(cues.vectors, dense, lexical, strict=True):
