@@ -55,7 +55,8 @@ class UseRegression:
         kernel = _kernel_among(log, requests)
         weight = np.maximum(0.5 ** (np.arange(count)[::-1] / half_life), LEAST_COUNTS)
         kernel.flat[:: count + 1] += (RIDGE / weight).astype(np.float32)
-        factor = torch.linalg.cholesky(torch.from_numpy(kernel))
+        factor = torch.from_numpy(kernel)
+        torch.linalg.cholesky(factor, out=factor)  # in place: a quarter of a gigabyte for 8,000 requests
         used = torch.from_numpy(_used(log, requests, memories))
         return cls(requests, memories, torch.cholesky_solve(used, factor).numpy())
 
