@@ -51,8 +51,9 @@ class MilvusSettings:
 
     def remove_generation(self, number: int) -> None:
         """Removes the settings and the weights of a generation."""
-        for name in (*OF_GENERATION, "$weights:predictor"):
-            self.remove(f"{name}@{number}")
+        for name in OF_GENERATION:
+            self._remove(f"{name}@{number}")
+        self._milvus.delete(self._name, f'name like "$weights:%@{number}"')
 
     def set_weights(self, name: str, safetensors: bytes) -> None:
         """Stores weights; those of other generations stay."""
@@ -74,8 +75,12 @@ class MilvusSettings:
         """Stores a string; a string of up to 45,000 characters is replaced atomically."""
         self._milvus.upsert(self._name, in_parts(name, value))
 
-    def remove(self, name: str) -> None:
-        """Removes a string."""
+    def remove(self, key: str) -> None:
+        """Removes a setting, and the weights of the current generation under its name."""
+        self._remove(self._own(key))
+        self._remove(f"$weights:{key}@{self._generation()}")
+
+    def _remove(self, name: str) -> None:
         self._milvus.delete(self._name, f"name == {quoted(name)}")
 
 
