@@ -310,6 +310,27 @@ def test_the_model_of_long_vectors_fits_into_a_value_of_milvus():
     again.close()
 
 
+@pytest.mark.slow
+def test_weights_go_with_their_setting_and_their_generation(planted):
+    """Each fit stores up to 16 MB of them: nothing may stay of those that are replaced."""
+    index = new_index(planted, backend=fresh_milvus())
+    settings = index._store.database.settings
+    settings.set("next", {"about": 1})
+    settings.set_weights("next", bytes(100_000))
+    settings.set("nexte", {"about": 2})
+    settings.set_weights("nexte", b"another")
+    settings.remove("next")
+    assert settings.get("next") is None and settings.weights("next") is None
+    assert settings.weights("nexte") == b"another"
+    for count in (2, 3, 4, 5):  # a new generation each
+        index.fit(planted.outings[:count], window=WINDOW, config=QUICK, progress=False, from_scratch=True)
+    stored = index._store.database.settings
+    names = {row["name"] for row in stored._milvus.query(stored._name, "key >= 0", ["name"])}
+    generations = {name.rsplit("@", 1)[1] for name in names if name.startswith("$weights:")}
+    assert len(generations) <= 2, names  # the one before is left for readers
+    index.close()
+
+
 def test_what_milvus_cannot_hold_is_refused_and_nothing_is_stored():
     index = PredictiveAssociativeIndex(2, fresh_milvus())
     with pytest.raises(InvalidInput, match=r"texts\[1\] has 70,000 bytes"):
