@@ -241,11 +241,10 @@ class FeedbackMethods(IndexBase):
             if fitted.learnt is None:
                 self._store.discard((LEARNT_REQUESTS,))
             else:
-                rows = corpus.rows[fitted.learnt.regression.memories].tolist()
-                about = {"requests": requests, "last": last, "memories": rows}
-                packed = fitted.learnt.regression.pack(past.numbers, corpus.rows)
-                about = {**about, "mixture": fitted.learnt.mixture.to_dict()}
-                self._store.set_setting(LEARNT_REQUESTS, about, packed)
+                regression, mixture = fitted.learnt.regression, fitted.learnt.mixture.to_dict()
+                rows = corpus.rows[regression.memories].tolist()
+                about = {"requests": requests, "last": last, "memories": rows, "mixture": mixture}
+                self._store.set_setting(LEARNT_REQUESTS, about, regression.pack(past.numbers, corpus.rows))
                 self._store.discard(stale_requests(self._store.database))  # removed meanwhile
             self._evidence.clear()
         return len(history), fitted.validation

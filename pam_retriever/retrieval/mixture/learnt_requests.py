@@ -19,7 +19,7 @@ from pam_retriever.retrieval.mixture.past_use import MOST_EXPECTED, RIDGE, kerne
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog, Uses, joint
 from pam_retriever.retrieval.mixture.shares import log_share
-from pam_retriever.types import Float32, Int64
+from pam_retriever.types import Bools, Float32, Int64
 
 MOST_REQUESTS, MOST_MEMORIES = 8_000, 2_000  # the newest requests, and the memories that most requests used
 MOST_WEIGHTS = 4_000_000  # a question reads all weights: 16 MB
@@ -57,7 +57,7 @@ class UseRegression:
         kernel.flat[:: count + 1] += (RIDGE / weight).astype(np.float32)
         factor = torch.from_numpy(kernel)
         torch.linalg.cholesky(factor, out=factor)  # in place: a quarter of a gigabyte for 8,000 requests
-        used = torch.from_numpy(_used(log, requests, memories))
+        used = torch.from_numpy(_used(log.uses, requests, memories))
         return cls(requests, memories, torch.cholesky_solve(used, factor).numpy())
 
     def pack(self, numbers: Int64, rows: Int64) -> bytes:
@@ -80,8 +80,10 @@ class UseRegression:
         try:
             arrays = safetensors.numpy.load(packed)
             requests, memories, weights = (arrays[name] for name in ("requests", "memories", "weights"))
-            if weights.shape != (len(requests), len(memories)) or weights.dtype != np.float32:
+            if (*requests.shape, *memories.shape) != weights.shape or weights.dtype != np.float32:
                 raise ValueError(f"weights of shape {weights.shape} and type {weights.dtype}")
+            if requests.dtype != np.int64 or memories.dtype != np.int64:
+                raise ValueError(f"numbers of type {requests.dtype} and rows of type {memories.dtype}")
             if not np.isfinite(weights).all():
                 raise ValueError("values that are not finite")
         except (ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
@@ -118,9 +120,10 @@ class LearntRequests:
         self._last: tuple[Cues, Float32] | None = None
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
-        every = np.zeros((len(cues), pools.size), np.float32)
-        every[:, self._regression.memories] = self._expected(cues)
-        shares = np.clip(pools.grid(every) * pools.visible, 0, MOST_EXPECTED)
+        if not len(self._regression.memories):
+            return np.zeros((len(pools), len(self.features)), np.float32)
+        column, there = _columns(self._regression.memories, pools.row)
+        shares = np.clip(self._expected(cues)[pools.cue, column] * there * pools.visible, 0, MOST_EXPECTED)
         return np.stack([log_share(shares), shares], axis=1)
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
@@ -146,14 +149,12 @@ def best_half_life(known: RequestLog, asked: Cues, used: Uses) -> float:
     """
     if not len(known) or not len(asked):
         return HALF_LIVES[0]
-    position, rows, _ = used.expand(np.arange(len(used)))
-    wanted = np.zeros((len(asked), known.size), np.float32)
-    wanted[position, rows] = 1
+    memories = _used_often(known)
+    wanted = _used(used, np.arange(len(used)), memories) > 0
     errors = []
     for half_life in HALF_LIVES:
-        regression = UseRegression.of(known, half_life)
-        expected = LearntRequests(known, regression)._expected(asked)
-        errors.append(float(np.square(expected - wanted[:, regression.memories]).sum()))
+        expected = LearntRequests(known, UseRegression.of(known, half_life))._expected(asked)
+        errors.append(float(np.square(expected - wanted).sum()))
     return HALF_LIVES[int(np.argmin(errors))]
 
 
@@ -166,12 +167,19 @@ def _used_often(log: RequestLog) -> Int64:
     return most
 
 
-def _used(log: RequestLog, requests: Int64, memories: Int64) -> Float32:
+def _columns(memories: Int64, rows: Int64) -> tuple[Int64, Bools]:
+    """Returns the position (n,) of each of ``rows`` (n,) in ``memories`` (T,), which rise, and whether it is there."""
+    column = np.minimum(np.searchsorted(memories, rows), len(memories) - 1)
+    return column, memories[column] == rows
+
+
+def _used(uses: Uses, requests: Int64, memories: Int64) -> Float32:
     """Returns the weights (n, T) with which requests used memories."""
-    position, rows, weights = log.uses.expand(requests)
-    column = np.searchsorted(memories, rows)
-    there = np.take(memories, column, mode="clip") == rows
     used = np.zeros((len(requests), len(memories)), np.float32)
+    if not len(memories):
+        return used
+    position, rows, weights = uses.expand(requests)
+    column, there = _columns(memories, rows)
     np.add.at(used, (position[there], column[there]), weights[there])
     return used
 
