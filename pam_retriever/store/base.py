@@ -188,8 +188,7 @@ class Store(ABC):
             if held:
                 self.database.trajectories.remove_empty(held)
             learnt.mark_forgotten_rows(self.database, self.links, rows)
-            names = learnt.stale(self.database, self.links, rows) if with_learnt else ()
-            discarded = learnt.discard(self.database, (*names, *learnt.stale_requests(self.database, rows)))
+            discarded = learnt.discard(self.database, learnt.stale(self.database, self.links, rows, with_learnt))
 
         def change() -> None:
             self.index_removed(rows)

@@ -44,18 +44,21 @@ def learnt_what_was_deleted(settings: Settings) -> bool:
     return by_fit and bool(settings.get(FORGOTTEN))
 
 
-def stale(database: Database, links: CooccurrenceGraph, gone: Int64) -> tuple[str, ...]:
+def stale(database: Database, links: CooccurrenceGraph, gone: Int64, every: bool) -> tuple[str, ...]:
     """Inside a transaction: returns the names of results of ``fit`` whose experience or feedback is gone.
 
     Args:
         database: the database.
         links: the graph of experience, before the memories in the rows ``gone`` leave it.
         gone: rows that the transaction removes.
+        every: whether to look at all results; else only at the regression over requests.
     """
+    if not every:
+        return stale_requests(database, gone)
     forgotten = learnt_what_was_deleted(database.settings) and nothing_to_learn(links, gone)
     names = FROM_EXPERIENCE if forgotten else ()
     if len(database.feedback):
-        return names
+        return (*names, *stale_requests(database, gone))
     fitted = database.settings.get(MODEL) is not None
     return (*names, *FROM_FEEDBACK) if fitted else (*names, *FROM_FEEDBACK, LAST_FIT)
 

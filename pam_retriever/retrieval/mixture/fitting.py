@@ -23,6 +23,7 @@ from pam_retriever.retrieval.mixture.mixture import (
     unaided,
     uninfluenced,
 )
+from pam_retriever.retrieval.mixture.never_used import MOST_NEVER_USED, NeverUsedBound
 from pam_retriever.retrieval.mixture.report import mean_interval
 from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.types import Bools, Float32, Float64, Int64
@@ -32,9 +33,6 @@ HARDEST, OTHERS = 32, 32  # candidates of a question in the fit, besides the use
 FEWEST = 20  # questions of a kind; with fewer the priors are used
 CALIBRATED = 20  # hits of a question that the calibration sees
 FRACTIONS = (0.75, 1.0)  # tried fractions of the way from the start to the fit, which may overfit one period
-# bound on the mean probability of all never-used memories: they are not likelier than what was used, unless the next
-# use probably is of such a memory; and the search for the largest weight within this bound
-MOST_NEVER_USED, LEAST_NEVER_USED, HALVINGS = 0.5, -30.0, 20
 STACKED = 1e-2  # ridge of the two numbers that stack the prior with recall without feedback
 
 
@@ -114,43 +112,6 @@ class FittedKind:
         choices = held_out.choices
         scores = self.scores + reserve_for_unused(names, choices.features, self.scores, choices.starts)
         return replace(self, scores=scores, calibration=calibration_of(held_out, scores))
-
-
-@dataclass(frozen=True)
-class NeverUsedBound:
-    """A bound on the probability that a question wants something that was never used.
-
-    The weights of never-used memories are fitted where few of them compete. Where an index has many, they would take
-    nearly all of the probability together, and rank before what served every similar request.
-
-    Attributes:
-        column: the feature that is 1 for a never-used memory.
-        most: the bound on the mean probability of all never-used memories together.
-    """
-
-    column: int
-    most: float
-
-    def apply(self, weights: Float64, held_out: HeldOutQuestions) -> Float64:
-        """Lowers the weight of the feature until held-out questions are within the bound."""
-        natural = held_out.take(np.flatnonzero(held_out.natural)).choices
-        if not len(natural.starts):
-            return weights
-        scores, never = natural.scores(weights), natural.features[:, self.column]
-        least, most = LEAST_NEVER_USED, 0.0
-
-        def probability(change: float) -> float:
-            shares = logit.softmax(scores + np.float32(change) * never, natural.starts)
-            return float(np.bincount(natural.question, shares * never).mean())
-
-        if probability(0.0) <= self.most:
-            return weights
-        for _ in range(HALVINGS):
-            middle = (least + most) / 2
-            least, most = (middle, most) if probability(middle) <= self.most else (least, middle)
-        bounded: Float64 = weights.copy()
-        bounded[self.column] += least
-        return bounded
 
 
 @dataclass(frozen=True)
