@@ -187,11 +187,10 @@ class FeedbackEvidence:
 
     def _use_regression(self, numbers: Int64) -> None:
         """Adds the regression over all requests, if one is stored and all of its requests have ``numbers`` (n,)."""
-        about, packed = self._stored[1], self._database.settings.weights(LEARNT_REQUESTS)
-        if not isinstance(about, dict) or not packed:
-            return
-        regression = UseRegression.unpack(packed, numbers, self.corpus.rows)
-        if regression is None:
+        about = self._stored[1]
+        packed = self._database.settings.weights(LEARNT_REQUESTS) if isinstance(about, dict) else None
+        regression = UseRegression.unpack(packed, numbers, self.corpus.rows) if packed else None
+        if not isinstance(about, dict) or regression is None:
             return
         evidence = _evidence(self.corpus, self.log, self.mentions, regression)
         mixture = Mixture.from_dict(about.get("mixture") or {})

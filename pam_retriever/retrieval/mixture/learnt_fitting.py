@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +20,7 @@ from pam_retriever.retrieval.mixture.holdout import (
 from pam_retriever.retrieval.mixture.learnt_requests import LearntRequests, UseRegression, best_half_life
 from pam_retriever.retrieval.mixture.mixture import KINDS, Evidence, Mixture, Priors
 from pam_retriever.retrieval.mixture.requests import RequestLog
-from pam_retriever.types import Float64
+from pam_retriever.types import Bools
 
 RECENT = 3_000  # requests before the held-out part that choose the half-life
 EvidenceWith = Callable[[RequestLog, UseRegression | None], Evidence]
@@ -68,12 +68,12 @@ def fit_feedback(history: History, evidence_with: EvidenceWith, priors: Priors, 
     others = np.array([name not in LearntRequests.features for name in with_it.features])
     without = [None if one is None else one.only(others) for one in asked]
     plain = fit_mixture(evidence, log, without, priors, history.timed, seed)
-    if plain.questions is None:
+    questions = asked[0]
+    if questions is None or plain.questions is None:
         return FeedbackFit(plain.mixture, None, plain.validation)
-    questions: list[HeldOutQuestions | None] = [asked[0], *[None] * (len(KINDS) - 1)]
-    better = fit_mixture(with_it, log, questions, priors, history.timed, seed)
+    better = fit_mixture(with_it, log, [questions, *[None] * (len(KINDS) - 1)], priors, history.timed, seed)
     assert better.questions is not None, "there are as many questions as without it"
-    if not _helps(plain.questions, better.questions, asked[0]):
+    if not _helps(plain.questions, better.questions, questions):
         return FeedbackFit(plain.mixture, None, plain.validation)
     return FeedbackFit(plain.mixture, LearntFit(regression, _joined(plain, better, others)), _results(plain, better))
 
@@ -85,25 +85,17 @@ def _half_life(history: History, seed: int) -> float:
     return best_half_life(history.log(known[-RECENT:]), history.cues(asked), history.served.take(asked))
 
 
-def _helps(plain: FittedKind, better: FittedKind, asked: HeldOutQuestions | None) -> bool:
+def _helps(plain: FittedKind, better: FittedKind, asked: HeldOutQuestions) -> bool:
     """Returns whether the loss is smaller by more than one standard error, by weights of the other parts.
 
     Copies of questions whose used memories are hidden do not count: no regression can expect these.
     """
-    assert asked is not None
-    gain = (_loss(plain, asked) - _loss(better, asked))[asked.natural]
+    before, after = (logit.loss_of(fitted.scores, asked.choices) for fitted in (plain, better))
+    gain = (before - after)[asked.natural]
     return bool(gain.mean() > gain.std() / np.sqrt(len(gain)))
 
 
-def _loss(fitted: FittedKind, asked: HeldOutQuestions) -> Float64:
-    """Returns minus the log probability (Q,) of the used memories of each question."""
-    choices = asked.choices
-    shares = logit.log_softmax(fitted.scores, choices.starts)
-    loss: Float64 = -np.add.reduceat(np.where(choices.target > 0, choices.target * shares, 0), choices.starts)
-    return loss
-
-
-def _joined(plain: MixtureFit, better: MixtureFit, others: Sequence[bool] | np.ndarray) -> Mixture:
+def _joined(plain: MixtureFit, better: MixtureFit, others: Bools) -> Mixture:
     """Returns the weights of questions with the regression, and those of stored memories as cues, which it ignores."""
     weights = better.mixture.weights.copy()
     weights[1:] = 0

@@ -111,7 +111,12 @@ def ranked(scores: Float32, question: Int64, starts: Int64) -> tuple[Int64, Int6
 
 def log_loss(weights: Float64, choices: Choices) -> Float64:
     """Returns minus the mean log probability (Q,) of the used candidates."""
-    probability = softmax(choices.scores(weights), choices.starts)
+    return loss_of(choices.scores(weights), choices)
+
+
+def loss_of(scores: Float32, choices: Choices) -> Float64:
+    """Returns ``log_loss`` of given scores (P,) of the candidates."""
+    probability = softmax(scores, choices.starts)
     loss: Float64 = -np.add.reduceat(choices.target * np.log(np.maximum(probability, 1e-30)), choices.starts)
     return loss
 
