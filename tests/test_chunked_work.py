@@ -20,7 +20,8 @@ BACKENDS = ["exact", "faiss:flat", "faiss:hnsw", "faiss:ivf", "faiss:ivf,sq8"]
 def at_once(request, monkeypatch) -> int:
     """Sets the chunk size: 200 memories are four chunks and a remainder, two chunks, or one."""
     monkeypatch.setattr(base, "AT_ONCE", request.param)
-    monkeypatch.setattr(faiss_backend, "AT_ONCE", request.param)
+    for name in ("AT_ONCE", "IN_CACHE"):
+        monkeypatch.setattr(faiss_backend, name, request.param)
     return request.param
 
 
@@ -58,7 +59,8 @@ def test_a_switch_over_in_chunks(planted, tmp_path, at_once, backend, monkeypatc
 
 def test_what_changes_between_two_chunks_is_caught_up(planted, tmp_path, monkeypatch):
     monkeypatch.setattr(base, "AT_ONCE", 64)
-    monkeypatch.setattr(faiss_backend, "AT_ONCE", 64)
+    for name in ("AT_ONCE", "IN_CACHE"):
+        monkeypatch.setattr(faiss_backend, name, 64)
     real, read = StoredVectors.__getitem__, []
 
     with PredictiveAssociativeIndex.open(tmp_path / "index", DIM) as index:
@@ -91,7 +93,8 @@ class Killed(BaseException):
 @pytest.mark.parametrize("chunk", [1, pytest.param(3, marks=pytest.mark.slow), "commit"])
 def test_a_kill_between_two_chunks_leaves_the_old_state(planted, tmp_path, monkeypatch, chunk):
     monkeypatch.setattr(base, "AT_ONCE", 64)
-    monkeypatch.setattr(faiss_backend, "AT_ONCE", 64)
+    for name in ("AT_ONCE", "IN_CACHE"):
+        monkeypatch.setattr(faiss_backend, name, 64)
     path = tmp_path / "index"
     with PredictiveAssociativeIndex.open(path, DIM) as index:
         index.add(planted.vectors, planted.ids)
@@ -155,3 +158,19 @@ def test_a_vector_that_is_missing_is_no_shorter_index(planted):
     database.fetch("DELETE FROM vectors WHERE row = 77")
     with pytest.raises(IndexFormatError, match="200 memories, but 199 vectors"):
         index._store.copies.refresh()
+
+
+def test_a_flat_index_reads_few_keys_at_once(planted):
+    """What a read returns stays in the processor's cache, and 100,000 keys are never in memory twice."""
+    sizes = []
+
+    class Reader:
+        def __getitem__(self, chunk: slice) -> np.ndarray:
+            keys = np.tile(planted.vectors, (20, 1))[chunk]
+            sizes.append(len(keys))
+            return keys
+
+    index, rows = make_backend("faiss:flat", DIM), np.arange(20 * len(planted.vectors))
+    index.rebuild(rows, Reader())
+    np.testing.assert_array_equal(index.keys(rows), np.tile(planted.vectors, (20, 1)))
+    assert max(sizes) <= base.IN_CACHE

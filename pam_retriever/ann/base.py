@@ -11,6 +11,7 @@ from pam_retriever.ann.selection import Rows
 from pam_retriever.types import Float32, Int64
 
 AT_ONCE = 100_000  # keys per read or move
+IN_CACHE = 1_000  # keys per read that stay in the processor's cache, in memory that each read uses again
 
 
 class Chunked(Protocol):
@@ -20,9 +21,10 @@ class Chunked(Protocol):
         """Returns the rows of the array in ``chunk``."""
 
 
-def chunks(count: int) -> Iterator[slice]:
-    """Yields slices that cover ``count`` items, ``AT_ONCE`` at a time."""
-    return (slice(at, min(at + AT_ONCE, count)) for at in range(0, count, AT_ONCE))
+def chunks(count: int, size: int | None = None) -> Iterator[slice]:
+    """Yields slices that cover ``count`` items, ``size`` at a time; None for ``AT_ONCE``."""
+    size = size or AT_ONCE
+    return (slice(at, min(at + size, count)) for at in range(0, count, size))
 
 
 class AnnIndex(Protocol):

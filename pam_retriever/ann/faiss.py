@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pam_retriever.ann.base import AT_ONCE, AnnFiles, Chunked, chunks
+from pam_retriever.ann.base import AT_ONCE, IN_CACHE, AnnFiles, Chunked, chunks
 from pam_retriever.ann.bounded import scan_flat
 from pam_retriever.ann.checked import check_read
 from pam_retriever.ann.factory import Choice, choose, read_kind
@@ -130,11 +130,16 @@ class FaissBackend:
     def rebuild(self, rows: Int64, keys: Chunked) -> None:
         count = len(rows)
         self._reset(count)
+        if self._is_plain:
+            for chunk in chunks(count, IN_CACHE):
+                self._index.add(np.asarray(keys[chunk], np.float32))
+            self._positions = IdMap(rows.copy())
+            return
         if count <= AT_ONCE:
             keys = keys[0:count]  # read once, for training and adding
         if count and not self._index.is_trained:
             self._train(keys, count)
-        for chunk in chunks(count):
+        for chunk in chunks(count):  # FAISS links the keys of a call with several threads
             self._append(rows[chunk], keys[chunk])
 
     def _train(self, keys: Chunked, count: int) -> None:
@@ -313,7 +318,7 @@ class FaissBackend:
             raise ValueError(f"{len(rows):,} keys have no graph")
         put_graph(self._index, graph)
         self._positions, stored = IdMap(graph.rows), graph_keys(self._index)
-        for chunk in chunks(len(rows)):
+        for chunk in chunks(len(rows), IN_CACHE):
             stored[self._positions.of(rows[chunk])] = keys[chunk]
         erase_codes(self._index, self._positions.alive())
 

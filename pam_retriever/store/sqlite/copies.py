@@ -86,8 +86,11 @@ class Copies:
             ann_cache.remove_others(database, folder)
         self._cached_in = source if folder is not None or database.read_only else None
         if self._cached_in is None or not self._take_cached(database, self._cached_in):
-            database.verify()
-            self._build(database)
+            database.verify_meanwhile([])
+            try:
+                self._build(database)
+            finally:  # damage that was found comes before an error of reading it
+                database.finish_verifying()
         if database.connection.mode == "follow" and source is not None:
             database.finish_verifying()  # the file keeps still only as long as this snapshot
             self._snapshots = Snapshots(database.connection, source)
