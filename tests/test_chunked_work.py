@@ -20,8 +20,7 @@ BACKENDS = ["exact", "faiss:flat", "faiss:hnsw", "faiss:ivf", "faiss:ivf,sq8"]
 def at_once(request, monkeypatch) -> int:
     """Sets the chunk size: 200 memories are four chunks and a remainder, two chunks, or one."""
     monkeypatch.setattr(base, "AT_ONCE", request.param)
-    for name in ("AT_ONCE", "IN_CACHE"):
-        monkeypatch.setattr(faiss_backend, name, request.param)
+    monkeypatch.setattr(faiss_backend, "BLOCK", request.param)
     return request.param
 
 
@@ -59,8 +58,7 @@ def test_a_switch_over_in_chunks(planted, tmp_path, at_once, backend, monkeypatc
 
 def test_what_changes_between_two_chunks_is_caught_up(planted, tmp_path, monkeypatch):
     monkeypatch.setattr(base, "AT_ONCE", 64)
-    for name in ("AT_ONCE", "IN_CACHE"):
-        monkeypatch.setattr(faiss_backend, name, 64)
+    monkeypatch.setattr(faiss_backend, "BLOCK", 64)
     real, read = StoredVectors.__getitem__, []
 
     with PredictiveAssociativeIndex.open(tmp_path / "index", DIM) as index:
@@ -93,8 +91,7 @@ class Killed(BaseException):
 @pytest.mark.parametrize("chunk", [1, pytest.param(3, marks=pytest.mark.slow), "commit"])
 def test_a_kill_between_two_chunks_leaves_the_old_state(planted, tmp_path, monkeypatch, chunk):
     monkeypatch.setattr(base, "AT_ONCE", 64)
-    for name in ("AT_ONCE", "IN_CACHE"):
-        monkeypatch.setattr(faiss_backend, name, 64)
+    monkeypatch.setattr(faiss_backend, "BLOCK", 64)
     path = tmp_path / "index"
     with PredictiveAssociativeIndex.open(path, DIM) as index:
         index.add(planted.vectors, planted.ids)
@@ -131,7 +128,7 @@ def test_a_kill_between_two_chunks_leaves_the_old_state(planted, tmp_path, monke
 def test_chunks_are_trained_on_a_sample_of_all_of_them(monkeypatch):
     """An index trains on a sample of all chunks. These keys are sorted: the first chunk is not like the others."""
     monkeypatch.setattr(base, "AT_ONCE", 4_000)
-    monkeypatch.setattr(faiss_backend, "AT_ONCE", 4_000)
+    monkeypatch.setattr(faiss_backend, "BLOCK", 4_000)
     monkeypatch.setattr(faiss_backend, "SAMPLED", 3_000)
     keys = np.random.default_rng(2).standard_normal((20_000, 24)).astype(np.float32)
     keys += 5 * np.repeat(np.eye(24, dtype=np.float32)[:5], 4_000, axis=0)
@@ -146,7 +143,7 @@ def test_chunks_are_trained_on_a_sample_of_all_of_them(monkeypatch):
         return float(np.mean([np.isin(a, b).mean() for a, b in zip(backend.search(asked, 10)[1], right, strict=True)]))
 
     in_chunks = found()
-    monkeypatch.setattr(faiss_backend, "AT_ONCE", 20_000)
+    monkeypatch.setattr(faiss_backend, "BLOCK", 20_000)
     assert in_chunks > max(found() - 0.02, 0.9)
 
 
@@ -160,17 +157,26 @@ def test_a_vector_that_is_missing_is_no_shorter_index(planted):
         index._store.copies.refresh()
 
 
-def test_a_flat_index_reads_few_keys_at_once(planted):
-    """What a read returns stays in the processor's cache, and 100,000 keys are never in memory twice."""
-    sizes = []
+class Reader:
+    """Keys that are read, and the slices of the reads."""
 
-    class Reader:
-        def __getitem__(self, chunk: slice) -> np.ndarray:
-            keys = np.tile(planted.vectors, (20, 1))[chunk]
-            sizes.append(len(keys))
-            return keys
+    def __init__(self, keys: np.ndarray) -> None:
+        self._keys, self.slices = keys, []
 
-    index, rows = make_backend("faiss:flat", DIM), np.arange(20 * len(planted.vectors))
-    index.rebuild(rows, Reader())
-    np.testing.assert_array_equal(index.keys(rows), np.tile(planted.vectors, (20, 1)))
-    assert max(sizes) <= base.IN_CACHE
+    def __getitem__(self, chunk: slice) -> np.ndarray:
+        if chunk.step is None:  # else the sample for training
+            self.slices.append(chunk)
+        return self._keys[chunk]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_all_indexes_read_the_same_few_keys_at_once(planted, monkeypatch, backend):
+    """A read stays in the cache. The other processes of a distributed fit make the same reads without an index."""
+    monkeypatch.setattr("pam_retriever.ann.factory.IVF_FROM", 100)
+    for block in (100_000, 2_000):
+        monkeypatch.setattr(faiss_backend, "BLOCK", block)
+        reader = Reader(np.tile(planted.vectors, (21, 1)))
+        index, rows = make_backend(backend, DIM), np.arange(21 * len(planted.vectors))
+        index.rebuild(rows, reader)
+        np.testing.assert_array_equal(index.keys(rows), reader[:])
+        assert reader.slices[:-1] == list(base.chunks(len(rows)))

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from pam_retriever.ann.graph import Graph
 from pam_retriever.ann.selection import Rows
 from pam_retriever.types import Float32, Int64
 
-AT_ONCE = 100_000  # keys per read or move
-IN_CACHE = 1_000  # keys per read that stay in the processor's cache, in memory that each read uses again
+AT_ONCE = 1_000  # keys per read or move: they stay in the processor's cache, in memory that each read uses again
 
 
 class Chunked(Protocol):
@@ -21,10 +22,22 @@ class Chunked(Protocol):
         """Returns the rows of the array in ``chunk``."""
 
 
-def chunks(count: int, size: int | None = None) -> Iterator[slice]:
-    """Yields slices that cover ``count`` items, ``size`` at a time; None for ``AT_ONCE``."""
-    size = size or AT_ONCE
-    return (slice(at, min(at + size, count)) for at in range(0, count, size))
+def chunks(count: int) -> Iterator[slice]:
+    """Yields slices that cover ``count`` items, ``AT_ONCE`` at a time.
+
+    The processes of a distributed fit compute keys together, so all indexes read them in these slices.
+    """
+    return (slice(at, min(at + AT_ONCE, count)) for at in range(0, count, AT_ONCE))
+
+
+def read_keys(keys: Chunked, part: slice, width: int) -> Float32:
+    """Returns keys (n, width) that are read in ``chunks``."""
+    if isinstance(keys, np.ndarray):
+        return np.asarray(keys[part], np.float32)
+    whole = np.empty((part.stop - part.start, width), np.float32)
+    for chunk in chunks(len(whole)):
+        whole[chunk] = keys[part.start + chunk.start : part.start + chunk.stop]
+    return whole
 
 
 class AnnIndex(Protocol):

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pam_retriever.ann.base import AT_ONCE, IN_CACHE, AnnFiles, Chunked, chunks
+from pam_retriever.ann.base import AnnFiles, Chunked, chunks, read_keys
 from pam_retriever.ann.bounded import scan_flat
 from pam_retriever.ann.checked import check_read
 from pam_retriever.ann.factory import Choice, choose, read_kind
@@ -39,6 +39,7 @@ from pam_retriever.types import Bools, Float32, Int64
 
 log = logging.getLogger(__name__)
 
+BLOCK = 100_000  # keys per call of FAISS, which links them with several threads
 HNSW_BUILD, HNSW_SEARCH = 100, 128
 IVF_PROBED_SHARE = 0.15
 # a query searches this factor times the square root of the number of cells of a compressed index, up to a limit
@@ -131,20 +132,21 @@ class FaissBackend:
         count = len(rows)
         self._reset(count)
         if self._is_plain:
-            for chunk in chunks(count, IN_CACHE):
+            for chunk in chunks(count):
                 self._index.add(np.asarray(keys[chunk], np.float32))
             self._positions = IdMap(rows.copy())
             return
-        if count <= AT_ONCE:
-            keys = keys[0:count]  # read once, for training and adding
+        if count <= BLOCK:
+            keys = read_keys(keys, slice(0, count), self.width)  # once, for training and adding
         if count and not self._index.is_trained:
             self._train(keys, count)
-        for chunk in chunks(count):  # FAISS links the keys of a call with several threads
-            self._append(rows[chunk], keys[chunk])
+        for start in range(0, count, BLOCK):
+            block = slice(start, min(start + BLOCK, count))
+            self._append(rows[block], read_keys(keys, block, self.width))
 
     def _train(self, keys: Chunked, count: int) -> None:
         """Trains the cells and the quantiser on a sample of ``count`` keys."""
-        step = max(1 if count <= AT_ONCE else 2, count // sample_size(self.choice))
+        step = max(1 if count <= BLOCK else 2, count // sample_size(self.choice))
         if self.kind == "ivf":
             import faiss
 
@@ -318,7 +320,7 @@ class FaissBackend:
             raise ValueError(f"{len(rows):,} keys have no graph")
         put_graph(self._index, graph)
         self._positions, stored = IdMap(graph.rows), graph_keys(self._index)
-        for chunk in chunks(len(rows), IN_CACHE):
+        for chunk in chunks(len(rows)):
             stored[self._positions.of(rows[chunk])] = keys[chunk]
         erase_codes(self._index, self._positions.alive())
 
