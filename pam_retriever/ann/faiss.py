@@ -133,16 +133,15 @@ class FaissBackend:
         self._reset(count)
         if self._is_plain:
             for chunk in chunks(count):
-                self._index.add(np.asarray(keys[chunk], np.float32))
+                self._index.add(keys[chunk])
             self._positions = IdMap(rows.copy())
             return
         if count <= BLOCK:
             keys = read_keys(keys, slice(0, count), self.width)  # once, for training and adding
         if count and not self._index.is_trained:
             self._train(keys, count)
-        for start in range(0, count, BLOCK):
-            block = slice(start, min(start + BLOCK, count))
-            self._append(rows[block], read_keys(keys, block, self.width))
+        for at in range(0, count, BLOCK):
+            self._append(rows[at : at + BLOCK], read_keys(keys, slice(at, min(at + BLOCK, count)), self.width))
 
     def _train(self, keys: Chunked, count: int) -> None:
         """Trains the cells and the quantiser on a sample of ``count`` keys."""
