@@ -243,14 +243,9 @@ class SQLiteMemories:
         Raises:
             IndexFormatError: a vector is missing.
         """
-        chosen: tuple[str, list[object]] = (
-            "IN (SELECT value FROM json_each(?))",
-            [str(rows.tolist())],
-        )  # the same as JSON
-        if len(rows) and rows[-1] - rows[0] == len(rows) - 1:  # a third of the time
-            chosen = "BETWEEN ? AND ?", [int(rows[0]), int(rows[-1])]
+        inside, values = _inside(rows)
         found = self._connection.fetch(
-            f"SELECT vector, association FROM vectors WHERE row {chosen[0]} ORDER BY row", chosen[1]
+            f"SELECT vector, association FROM vectors WHERE row {inside} ORDER BY row", values
         )
         if len(found) != len(rows):
             raise IndexFormatError(
@@ -262,11 +257,9 @@ class SQLiteMemories:
         return vectors, from_blobs([association for _, association in found], width) if width else None
 
     def vectors_of(self, rows: Int64, dim: int) -> tuple[Int64, Float32]:
-        """Returns the stored rows among ``rows``, sorted, and their vectors."""
-        found = self._connection.fetch(
-            "SELECT row, vector FROM vectors WHERE row IN (SELECT value FROM json_each(?)) ORDER BY row",
-            [json.dumps(rows.tolist())],
-        )
+        """Returns the stored rows among sorted ``rows``, and their vectors."""
+        inside, values = _inside(rows)
+        found = self._connection.fetch(f"SELECT row, vector FROM vectors WHERE row {inside} ORDER BY row", values)
         return np.array([row for row, _ in found], np.int64), from_blobs([vector for _, vector in found], dim)
 
     def set_associations(self, rows: Int64, associations: Float32) -> None:
@@ -277,10 +270,8 @@ class SQLiteMemories:
 
     def association_blobs(self, rows: Int64) -> list[bytes | None]:
         """Returns the association vectors of sorted, stored ``rows`` as bytes of any length."""
-        found = self._connection.fetch(
-            "SELECT association FROM vectors WHERE row IN (SELECT value FROM json_each(?)) ORDER BY row",
-            [json.dumps(rows.tolist())],
-        )
+        inside, values = _inside(rows)
+        found = self._connection.fetch(f"SELECT association FROM vectors WHERE row {inside} ORDER BY row", values)
         return [blob for (blob,) in found]
 
     def clear_associations(self) -> None:
@@ -341,3 +332,10 @@ def _listed(ids: Sequence[str]) -> str:
 def _record(id: str, vector: bytes, text: str | None, metadata: str, time: float | datetime | None) -> Record:
     found = from_json(metadata, f"The metadata of {id!r}")
     return Record(id, np.frombuffer(vector, "<f4").copy(), text, found, time)
+
+
+def _inside(rows: Int64) -> tuple[str, list[object]]:
+    """Returns the SQL condition that a row is one of different, sorted ``rows``, and its parameters."""
+    if len(rows) and rows[-1] - rows[0] == len(rows) - 1:  # without a gap: a third of the time
+        return "BETWEEN ? AND ?", [int(rows[0]), int(rows[-1])]
+    return "IN (SELECT value FROM json_each(?))", [str(rows.tolist())]  # the same as JSON
