@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gc
 import shutil
+import sqlite3
 import threading
 import weakref
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from pam_retriever.store.folder import handles
 from pam_retriever.store.folder.manifest import read_manifest
 from pam_retriever.store.folder.repair import check, repair
 from pam_retriever.store.folder.verification import Verification
+from pam_retriever.store.sqlite import database
 from pam_retriever.store.sqlite.trajectories import SQLiteTrajectories
 
 COUNT, DIM = 2_000, 8
@@ -275,3 +277,21 @@ def test_nothing_is_held_once_it_is_closed_or_gone(path):
         assert bank() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("size", [0, 10**9])
+@pytest.mark.parametrize("damage", ["a number", "a length", "a type"])
+def test_a_flat_index_is_verified_before_it_opens(tmp_path, monkeypatch, size, damage):
+    """A large file is verified while it is read. The error names its checksum, also where reading fails first."""
+    monkeypatch.setattr(database, "VERIFIED_AT_ONCE", size)
+    with PredictiveAssociativeIndex.open(tmp_path / "index", DIM) as index:
+        index.add(np.random.default_rng(5).standard_normal((COUNT, DIM)), IDS)
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        assert len(index) == COUNT
+    (file,) = (tmp_path / "index").glob("memories-*")
+    new = {"a number": "zeroblob(32)", "a length": "x'00'", "a type": "1.5"}[damage]
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(f"UPDATE vectors SET vector = {new} WHERE row = 1000")
+    for read_only in (False, True):
+        with pytest.raises(IndexFormatError, match=f"{file.name} is damaged: its checksum differs"):
+            PredictiveAssociativeIndex.open(tmp_path / "index", read_only=read_only)

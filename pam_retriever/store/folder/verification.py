@@ -49,6 +49,12 @@ class Verification:
         self._error: PAMError | None = None
         self._stopped = threading.Event()
 
+    @property
+    def size(self) -> int:
+        """The size of the database."""
+        with explained(self._path):
+            return self._path.stat().st_size
+
     def now(self) -> None:
         """Verifies the database in this thread.
 

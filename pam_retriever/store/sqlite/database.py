@@ -26,6 +26,8 @@ from pam_retriever.store.sqlite.times import SQLiteTimes
 from pam_retriever.store.sqlite.trajectories import SQLiteTrajectories
 from pam_retriever.types import Int64
 
+VERIFIED_AT_ONCE = 4_000_000  # bytes of a small file
+
 
 class SQLiteDatabase:
     """The memories, trajectories and settings of one index; see ``store.database.Database``.
@@ -89,7 +91,15 @@ class SQLiteDatabase:
             self._verification = None
 
     def verify_meanwhile(self, copies: Sequence[Copy]) -> None:
-        """Starts to verify the file and its derived files in the background. Until the end the file does not change."""
+        """Starts to verify the file and its derived files in the background. Until the end the file does not change.
+
+        A small file without derived files is verified at once: that takes less time than a thread.
+
+        Raises:
+            IndexFormatError: a small file is damaged.
+        """
+        if not copies and self._verification is not None and self._verification.size <= VERIFIED_AT_ONCE:
+            self.verify()
         if self._verification is not None:
             self.connection.keep_file_still(True)
             self._verification.begin(copies, lambda: self.connection.keep_file_still(False))
