@@ -105,27 +105,41 @@ class Predictor(nn.Module):
         decorrelation all directions have equal weight. The product of f(q) and p equals the product of the network's
         output and the whitened p, so keys do not change.
         """
-        sample = states[:: max(1, len(states) // 100_000)].double()
-        self.mean.copy_(sample.mean(0))
-        self.whitening.copy_(_decorrelate(sample, shrinkage))
-        units = nn.functional.normalize(sample, dim=-1)
-        self.centre.copy_(units.mean(0))
-        sharpening = _decorrelate(units, shrinkage)
+        sample = states[:: max(1, len(states) // 100_000)]
+        mean, scatter = _moments(sample)
+        self.mean.copy_(mean)
+        self.whitening.copy_(_decorrelate(scatter / max(len(sample) - 1, 1), shrinkage))
+        centre, scatter = _moments(sample, lambda some: nn.functional.normalize(some, dim=-1))
+        self.centre.copy_(centre)
+        sharpening = _decorrelate(scatter / max(len(sample) - 1, 1), shrinkage)
         self.sharpening.copy_(sharpening * len(sharpening) ** 0.5 / sharpening.norm())
         # variance of the memories along the directions of an untrained network: trace(W C W) = trace(W W) * var
-        covariance = (units - units.mean(0)).T @ (units - units.mean(0)) / len(units)
+        covariance = scatter / len(sample)
         variance = (sharpening @ covariance @ sharpening).trace() / sharpening.square().sum()
         self.spread.copy_((variance * len(sharpening)).sqrt().clamp_min(1e-3))
 
 
-def _decorrelate(sample: Tensor, shrinkage: float) -> Tensor:
-    """Returns the inverse square root (d, d) of the covariance of (n, d).
+def _moments(sample: Tensor, change: Callable[[Tensor], Tensor] = lambda some: some) -> tuple[Tensor, Tensor]:
+    """Returns the mean (d,) of (n, d) after a ``change``, and the sum (d, d) of the outer products of what deviates.
+
+    In float64, block by block, so that no other copy of the sample is in memory.
+    """
+    blocks = torch.split(sample, BATCH)
+    mean = torch.stack([change(block.double()).sum(0) for block in blocks]).sum(0) / len(sample)
+    scatter = torch.zeros(sample.shape[1], sample.shape[1], dtype=torch.float64, device=sample.device)
+    for block in blocks:
+        centred = change(block.double()) - mean
+        scatter += centred.T @ centred
+    return mean, scatter
+
+
+def _decorrelate(covariance: Tensor, shrinkage: float) -> Tensor:
+    """Returns the inverse square root (d, d) of a covariance.
 
     The covariance is shrunk towards its mean eigenvalue, so that the result stays bounded for few memories and constant
     dimensions.
     """
-    centred = sample - sample.mean(0)
-    values, basis = torch.linalg.eigh(centred.T @ centred / max(len(sample) - 1, 1))
+    values, basis = torch.linalg.eigh(covariance)
     floor = max(float(values.mean()), 1e-12)
     scale = ((1 - shrinkage) * values.clamp_min(0) + shrinkage * floor).rsqrt()
     inverse_root: Tensor = basis * scale @ basis.T

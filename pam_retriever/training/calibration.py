@@ -40,6 +40,7 @@ from pam_retriever.types import Bools, Float32, Int64, ScoringWeights
 
 SAMPLE_CUES, SAMPLE_MEMORIES = 200, 10_000
 MOST_MEMORIES = 50_000  # size of the sample for the confidence
+PRODUCTS = 1_000_000  # of cues and memories at once: larger arrays would be new memory each time
 HIDDEN = 2.0  # weight of a cue that training left out completely, as a memory that is added after a fit
 LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 200.0  # bounds of the weight of a channel
 INTERPOLATIONS = 50  # steps of expectation maximisation
@@ -56,6 +57,7 @@ class Memories:
         links: between them, with the weights of recall.
         experienced: (M,) mask of memories in some trajectory.
         total: number of all memories, of which these are a sample or all.
+        units: (M, d) the vectors at unit length.
     """
 
     vectors: Float32
@@ -63,6 +65,19 @@ class Memories:
     links: Associations
     experienced: Bools
     total: int
+    units: Float32
+
+    @classmethod
+    def of(
+        cls,
+        vectors: Float32,
+        keys: Callable[[Int64], Float32],
+        links: Associations,
+        experienced: Bools,
+        total: int,
+    ) -> Memories:
+        """Returns the memories with their vectors at unit length, which copies share."""
+        return cls(vectors, keys, links, experienced, total, unit(vectors))
 
     @property
     def each(self) -> float:
@@ -196,11 +211,8 @@ def links_of_named(known: Memories, sample: Sample, shares: Float32) -> Float32:
 
 def _by_similarity(known: Memories, cues: Int64, rows: Int64, targets: Bools) -> tuple[Float32, Float32]:
     """Returns shares (Q, N) of ``rows`` (N,): one step along the links of look-alikes, and by similarity."""
-    cosine = unit(known.vectors[cues]) @ unit(known.vectors).T  # (Q, M)
-    times = np.broadcast_to(np.where(targets, np.float32(known.each), np.float32(0)), cosine.shape).copy()
-    times[np.arange(len(cues)), cues] = 0
-    near, counts = leading(np.where(times > 0, cosine, -np.inf), times, NEIGHBOURS)
-    mass = look_alike_mass(np.take_along_axis(cosine, near, axis=1), counts)
+    near, counts, cosine = _nearest(known, cues, targets)
+    mass = look_alike_mass(cosine, counts)
     passing = first(counts * known.experienced[near], LOOK_ALIKES)
     each = (mass / np.maximum(counts, 1e-30)).astype(np.float32)
     seeds = (each * passing).astype(np.float32)
@@ -208,6 +220,20 @@ def _by_similarity(known: Memories, cues: Int64, rows: Int64, targets: Bools) ->
     query, position = np.nonzero(each > LEAST)
     similar = _gathered(query, near[query, position], each[query, position], cues, rows)
     return _step(known.links, near, seeds, cues, rows), similar
+
+
+def _nearest(known: Memories, cues: Int64, targets: Bools) -> tuple[Int64, Float32, Float32]:
+    """Returns the ``targets`` most similar to each cue (Q, n), the number that each represents, and their cosines."""
+    each = np.where(targets, np.float32(known.each), np.float32(0))
+    found = []
+    for own in np.array_split(cues, len(cues) * len(each) // PRODUCTS + 1):
+        cosine = known.units[own] @ known.units.T
+        times = np.broadcast_to(each, cosine.shape).copy()
+        times[np.arange(len(own)), own] = 0
+        near, counts = leading(np.where(times > 0, cosine, -np.inf), times, NEIGHBOURS)
+        found.append((near, counts, np.take_along_axis(cosine, near, axis=1)))
+    near, counts, cosine = (np.concatenate(column) for column in zip(*found, strict=True))
+    return near, counts, cosine
 
 
 def _step(links: Associations, seeds: Int64, mass: Float32, cues: Int64, rows: Int64) -> Float32:
@@ -280,13 +306,15 @@ def leading(values: Float32, times: Float32, count: int) -> tuple[Int64, Float32
     Returns:
         (Q, n) their positions, by falling value, and the number that each represents; 0 for later ones.
     """
-    few = min(count, values.shape[1])
-    best = np.argpartition(-values, few - 1, axis=1)[:, :few]
-    order = np.argsort(-np.take_along_axis(values, best, axis=1), axis=1)
-    positions = np.take_along_axis(best, order, axis=1)
-    stands_for = np.take_along_axis(times, positions, axis=1)
+    few, positions = min(count, values.shape[1]), []
+    for some in np.array_split(values, values.size // PRODUCTS + 1):
+        best = np.argpartition(-some, few - 1, axis=1)[:, :few]
+        order = np.argsort(-np.take_along_axis(some, best, axis=1), axis=1)
+        positions.append(np.take_along_axis(best, order, axis=1))
+    found = np.concatenate(positions)
+    stands_for = np.take_along_axis(times, found, axis=1)
     before = np.cumsum(stands_for, axis=1) - stands_for
-    return positions, np.clip(count - before, 0, stands_for)
+    return found, np.clip(count - before, 0, stands_for)
 
 
 def _interpolate(parts: Float32, often: Float32) -> Float32:

@@ -117,7 +117,7 @@ class Holdout:
 
         experienced = np.zeros(len(vectors), bool)
         experienced[self._shard.experience.states] = True
-        return Memories(vectors, keys, self._associations, experienced, self._shards.memories)
+        return Memories.of(vectors, keys, self._associations, experienced, self._shards.memories)
 
 
 def share_of_new_associates(associations: Associations, experience: Experience) -> float:
