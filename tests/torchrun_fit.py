@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from pam_retriever import FitConfig, PgVectorBackend, PredictiveAssociativeIndex
+from pam_retriever.ann import base
 from pam_retriever.training import distributed
 
 # bfloat16, which some CPUs have, would round a gradient to three digits
@@ -63,6 +64,7 @@ def main(report_to: Path, name: str, where: str, buffer: int | None) -> None:
 
 
 if __name__ == "__main__":
+    base.AT_ONCE = 64  # the processes read the keys in several parts, all in the same ones
     dist.init_process_group("gloo")
     for name, where, buffer in json.loads(sys.argv[2]):
         main(Path(sys.argv[1]), name, where, buffer)
