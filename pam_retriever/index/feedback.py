@@ -10,8 +10,6 @@ from pam_retriever.embedding import Embedder, embed_questions, read_query
 from pam_retriever.errors import InvalidInput, UnknownId, counted
 from pam_retriever.evaluation import Validation
 from pam_retriever.experience.feedback import (
-    LEARNT_REQUESTS,
-    MIXTURE,
     MOST_OF_ONE,
     POPULARITY,
     WRITER,
@@ -21,7 +19,7 @@ from pam_retriever.experience.feedback import (
 )
 from pam_retriever.index.base import IndexBase
 from pam_retriever.retrieval.lexical import Lexicon
-from pam_retriever.store.learnt import FROM_FEEDBACK, stale_requests
+from pam_retriever.store.learnt import FROM_FEEDBACK, put_feedback_fit
 from pam_retriever.store.view import frozen
 from pam_retriever.types import Array, Float32, Metadata, Time
 from pam_retriever.validation import (
@@ -237,14 +235,13 @@ class FeedbackMethods(IndexBase):
             history = history_of(corpus, lexicon, past, cap.most)
             fitted = fit_feedback(history, lambda log, learnt: evidence_of(corpus, log, learnt), Priors.read(), seed)
         with self._lock.exclusive():
-            self._store.set_setting(MIXTURE, fitted.mixture.to_dict())
-            if fitted.learnt is None:
-                self._store.discard((LEARNT_REQUESTS,))
-            else:
+            about, weights = dict[str, object](), None
+            if fitted.learnt is not None:
                 regression, mixture = fitted.learnt.regression, fitted.learnt.mixture.to_dict()
                 rows = corpus.rows[regression.memories].tolist()
                 about = {"requests": requests, "last": last, "memories": rows, "mixture": mixture}
-                self._store.set_setting(LEARNT_REQUESTS, about, regression.pack(past.numbers, corpus.rows))
-                self._store.discard(stale_requests(self._store.database))  # removed meanwhile
+                weights = regression.pack(past.numbers, corpus.rows)
+            # requests and memories may have been removed meanwhile
+            self._store.change(lambda database: put_feedback_fit(database, fitted.mixture.to_dict(), about, weights))
             self._evidence.clear()
         return len(history), fitted.validation

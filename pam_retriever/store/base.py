@@ -290,13 +290,15 @@ class Store(ABC):
             discarded = learnt.discard(self.database, names)
         self.apply_after_commit(change=self.unpublish_model if discarded else lambda: None)
 
-    @repeated
     def set_setting(self, key: str, value: object, weights: bytes | None = None) -> None:
         """Stores a value that JSON can hold, and weights under the same name; see ``Database.settings``."""
+        self.change(lambda database: learnt.put(database.settings, key, value, weights))
+
+    @repeated
+    def change(self, change: Callable[[Database], object]) -> None:
+        """Runs a function in a transaction. It changes only settings, and weights that no view has."""
         with self.database.transaction():
-            self.database.settings.set(key, value)
-            if weights is not None:
-                self.database.settings.set_weights(key, weights)
+            change(self.database)
         self.apply_after_commit()
 
     @property
@@ -309,12 +311,9 @@ class Store(ABC):
         """Stores the name of the embedder."""
         self.set_setting(EMBEDDER, name)
 
-    @repeated
     def set_capacity(self, memories: int | None, half_life: float | Literal["auto"] | None) -> None:
         """Bounds the number of memories, for ``keep_within_capacity``; None removes the bound."""
-        with self.database.transaction():
-            Capacity.write(self.database.settings, memories, half_life)
-        self.apply_after_commit()
+        self.change(lambda database: Capacity.write(database.settings, memories, half_life))
 
     def keep_within_capacity(self) -> None:
         """Deletes the weakest memories if the index has outgrown its capacity."""

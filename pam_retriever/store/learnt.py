@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from pam_retriever.experience.feedback import LEARNT_REQUESTS, MIXTURE
@@ -76,11 +79,48 @@ def stale_requests(database: Database, gone: Int64 = NO_ROWS) -> tuple[str, ...]
     if not isinstance(about, dict):
         return ()
     try:
-        last, requests, memories = int(about["last"]), int(about["requests"]), np.array(about["memories"], np.int64)
+        last, requests, memories = int(about["last"]), int(about["requests"]), _memories_of(about)
     except (KeyError, TypeError, ValueError):
         return (LEARNT_REQUESTS,)  # damaged
     left = len(database.feedback) - database.feedback.arrived(last)
     return () if left == requests and not np.isin(gone, memories).any() else (LEARNT_REQUESTS,)
+
+
+def _memories_of(about: Mapping[str, Any]) -> Int64:
+    """Returns the rows of the memories of the regression over requests."""
+    return np.array(about["memories"], np.int64)
+
+
+def put(settings: Settings, name: str, value: object, weights: bytes | None = None) -> None:
+    """Inside a transaction: stores a value that JSON can hold, and weights under the same name."""
+    settings.set(name, value)
+    if weights is not None:
+        settings.set_weights(name, weights)
+
+
+def put_feedback_fit(database: Database, mixture: object, about: Mapping[str, Any], weights: bytes | None) -> None:
+    """Inside a transaction: stores what ``fit`` learnt from feedback, if that is still there.
+
+    Requests and memories may have been removed since ``fit`` read them. So nothing that was learnt from these is
+    committed: a process that is killed after the commit leaves nothing of them.
+
+    Args:
+        database: the database.
+        mixture: the weights of the evidence.
+        about: the setting of the regression over requests.
+        weights: the weights of the regression; None if it does not help.
+    """
+    if not len(database.feedback):
+        discard(database, FROM_FEEDBACK)
+        return
+    put(database.settings, MIXTURE, mixture)
+    if weights is None:
+        discard(database, (LEARNT_REQUESTS,))
+        return
+    put(database.settings, LEARNT_REQUESTS, about, weights)
+    memories = _memories_of(about)
+    stored = np.array(list(database.memories.contents(memories)), np.int64)
+    discard(database, stale_requests(database, np.setdiff1d(memories, stored)))
 
 
 def discard(database: Database, names: tuple[str, ...]) -> bool:

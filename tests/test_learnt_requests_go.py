@@ -1,0 +1,83 @@
+"""The regression over past requests goes with what it has learnt, whatever removes it, and whenever."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from test_learnt_requests import DIM, weights_of
+from test_learnt_requests import copy as copy
+from test_learnt_requests import fitted as fitted
+
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.experience.feedback import LEARNT_REQUESTS, MIXTURE
+from pam_retriever.retrieval.mixture import learnt_fitting
+from pam_retriever.store.sqlite.database import SQLiteDatabase
+
+
+def bound(index: PredictiveAssociativeIndex) -> None:
+    index.set_capacity(20)
+    index.add(np.ones((1, DIM)), ["one more"])
+
+
+@pytest.mark.parametrize("change", [lambda index: index.prune(20), bound], ids=["pruned", "beyond the capacity"])
+def test_it_goes_with_the_weakest_memories(copy, change):
+    assert weights_of(copy) is not None
+    change(copy)
+    assert len(copy) == 20
+    assert weights_of(copy) is None and copy._store.database.settings.get(LEARNT_REQUESTS) is None
+    assert copy.recall(np.ones(DIM), k=3, text="please")
+
+
+def meanwhile(monkeypatch, change) -> None:
+    """Runs ``change`` after a fit has read the requests, and before it stores what it learnt."""
+    fit = learnt_fitting.fit_feedback
+
+    def fit_and_change(*given):
+        result = fit(*given)
+        change()
+        return result
+
+    monkeypatch.setattr(learnt_fitting, "fit_feedback", fit_and_change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda index: index.delete_feedback("r3"),
+        lambda index: index.feedback(np.ones(DIM), ["t1"], text="changed", id="r3"),
+        lambda index: index.delete("t1"),
+        lambda index: index.prune(39),
+    ],
+    ids=["deleted", "replaced", "a memory deleted", "a memory pruned"],
+)
+def test_what_is_removed_during_a_fit_is_in_no_weights_after_it(copy, monkeypatch, change):
+    meanwhile(monkeypatch, lambda: change(copy))
+    copy.fit(progress=False)
+    assert weights_of(copy) is None and copy._store.database.settings.get(LEARNT_REQUESTS) is None
+    assert copy._store.database.settings.get(MIXTURE) is not None
+
+
+def test_a_fit_that_ends_after_all_feedback_is_gone_stores_nothing_of_it(copy, monkeypatch):
+    meanwhile(monkeypatch, lambda: copy.delete_feedback(where={}))
+    copy.fit(progress=False)
+    settings = copy._store.database.settings
+    assert weights_of(copy) is None
+    assert settings.get(LEARNT_REQUESTS) is None and settings.get(MIXTURE) is None
+
+
+def test_no_commit_of_a_fit_holds_weights_of_a_removed_request(copy, monkeypatch):
+    """So a fit that is killed leaves none, either."""
+    transaction, held = SQLiteDatabase.transaction, []
+
+    @contextmanager
+    def observed(database):
+        with transaction(database):
+            yield
+        held.append(weights_of(copy) is not None)
+
+    meanwhile(monkeypatch, lambda: copy.delete_feedback("r3"))
+    monkeypatch.setattr(SQLiteDatabase, "transaction", observed)
+    copy.fit(progress=False)
+    assert held and not any(held)
