@@ -6,11 +6,12 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+import safetensors.numpy
 from test_learnt_requests import DIM, weights_of
 from test_learnt_requests import copy as copy
 from test_learnt_requests import fitted as fitted
 
-from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever import IndexFormatError, PredictiveAssociativeIndex
 from pam_retriever.experience.feedback import LEARNT_REQUESTS, MIXTURE
 from pam_retriever.retrieval.mixture import learnt_fitting
 from pam_retriever.store.sqlite.database import SQLiteDatabase
@@ -81,3 +82,30 @@ def test_no_commit_of_a_fit_holds_weights_of_a_removed_request(copy, monkeypatch
     monkeypatch.setattr(SQLiteDatabase, "transaction", observed)
     copy.fit(progress=False)
     assert held and not any(held)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        lambda about: list(about),
+        lambda about: {**about, "last": 2**70},
+        lambda about: {**about, "memories": [2**70]},
+        lambda about: {**about, "memories": {}},
+    ],
+    ids=["a list", "a large number", "a large row", "no rows"],
+)
+def test_weights_with_a_damaged_setting_go_with_the_next_deletion(copy, damaged):
+    about = copy._store.database.settings.get(LEARNT_REQUESTS)
+    copy._store.set_setting(LEARNT_REQUESTS, damaged(about))
+    assert copy.delete_feedback("r3") == 1
+    assert weights_of(copy) is None
+
+
+def test_weights_whose_sums_are_too_large_are_reported(copy):
+    settings = copy._store.database.settings
+    arrays = safetensors.numpy.load(settings.weights(LEARNT_REQUESTS))
+    arrays["weights"] = np.full_like(arrays["weights"], 3e38)
+    copy._store.set_setting(LEARNT_REQUESTS, settings.get(LEARNT_REQUESTS), safetensors.numpy.save(arrays))
+    copy._evidence.clear()
+    with pytest.raises(IndexFormatError, match="Fit again"):
+        copy.recall(np.ones(DIM), text="please")

@@ -76,13 +76,15 @@ def stale_requests(database: Database, gone: Int64 = NO_ROWS) -> tuple[str, ...]
         gone: rows of memories that the transaction removes.
     """
     about = database.settings.get(LEARNT_REQUESTS)
-    if not isinstance(about, dict):
+    if about is None:
         return ()
     try:
+        if not isinstance(about, dict):
+            raise TypeError(about)
         last, requests, memories = int(about["last"]), int(about["requests"]), _memories_of(about)
-    except (KeyError, TypeError, ValueError):
+        left = len(database.feedback) - database.feedback.arrived(last)
+    except (KeyError, TypeError, ValueError, OverflowError):
         return (LEARNT_REQUESTS,)  # damaged
-    left = len(database.feedback) - database.feedback.arrived(last)
     return () if left == requests and not np.isin(gone, memories).any() else (LEARNT_REQUESTS,)
 
 

@@ -84,8 +84,8 @@ class UseRegression:
                 raise ValueError(f"weights of shape {weights.shape} and type {weights.dtype}")
             if requests.dtype != np.int64 or memories.dtype != np.int64:
                 raise ValueError(f"numbers of type {requests.dtype} and rows of type {memories.dtype}")
-            if not np.isfinite(weights).all():
-                raise ValueError("values that are not finite")
+            if not (np.abs(weights).sum(axis=0, dtype=np.float64) <= np.finfo(np.float32).max).all():
+                raise ValueError("values that are not finite, or whose sum is not")
         except (ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
             raise IndexFormatError(
                 f"The regression over past requests cannot be read ({error}).",
