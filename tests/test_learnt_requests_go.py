@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import safetensors.numpy
+from engine_servers import fresh_milvus, fresh_postgres
 from test_learnt_requests import DIM, weights_of
 from test_learnt_requests import copy as copy
 from test_learnt_requests import fitted as fitted
@@ -109,3 +110,16 @@ def test_weights_whose_sums_are_too_large_are_reported(copy):
     copy._evidence.clear()
     with pytest.raises(IndexFormatError, match="Fit again"):
         copy.recall(np.ones(DIM), text="please")
+
+
+@pytest.mark.parametrize("fresh", [fresh_postgres, pytest.param(fresh_milvus, marks=pytest.mark.slow)])
+def test_an_engine_forgets_it_with_the_weakest_memories(fresh):
+    with PredictiveAssociativeIndex(DIM, fresh()) as index:
+        ids = index.add(np.eye(DIM)[:5])
+        index.feedback(np.ones(DIM), ids[:1])
+        rows = index._store.database.memories.rows().tolist()
+        about = {"requests": 1, "last": 10**6, "memories": rows, "mixture": {}}
+        index._store.set_setting(LEARNT_REQUESTS, about, b"weights")
+        assert weights_of(index) is not None
+        index.prune(keep=3)
+        assert weights_of(index) is None and index._store.database.settings.get(LEARNT_REQUESTS) is None
