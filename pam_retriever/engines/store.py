@@ -21,7 +21,7 @@ from pam_retriever.store.folder import snapshot, weights
 from pam_retriever.store.folder.manifest import new_manifest
 from pam_retriever.store.growth import settle_growth
 from pam_retriever.store.kinds import repeated
-from pam_retriever.store.learnt import NO_ROWS, discard, mark_forgotten_rows, stale_requests
+from pam_retriever.store.learnt import NO_ROWS, forget_rows
 from pam_retriever.store.model_metadata import FORGOTTEN, read_model, read_window_and_calibration, write_model
 from pam_retriever.store.readwrite import FollowingLock
 from pam_retriever.store.rebuild import Rebuild, TrainedModel
@@ -194,9 +194,7 @@ class EngineStore(Store):
         if not len(gone):
             return 0
         with database.transaction():
-            database.forget(gone)
-            mark_forgotten_rows(database, self.links, gone)
-            discard(database, stale_requests(database, gone))
+            forget_rows(database, self.links, gone)
         return len(gone)
 
     @repeated

@@ -37,6 +37,13 @@ def mark_forgotten_rows(database: Database, links: CooccurrenceGraph, gone: Int6
         mark_forgotten(database.settings)
 
 
+def forget_rows(database: Database, links: CooccurrenceGraph, gone: Int64) -> None:
+    """Inside a transaction: removes memories like ``Database.forget``, and the regression that learnt any of them."""
+    database.forget(gone)
+    mark_forgotten_rows(database, links, gone)
+    discard(database, stale_requests(database, gone))
+
+
 def learnt_what_was_deleted(settings: Settings) -> bool:
     """Returns whether ``fit`` trained the predictor, and experience was deleted since.
 
@@ -75,12 +82,10 @@ def stale_requests(database: Database, gone: Int64 = NO_ROWS) -> tuple[str, ...]
         database: the database, after the transaction removed requests.
         gone: rows of memories that the transaction removes.
     """
-    about = database.settings.get(LEARNT_REQUESTS)
+    about: Any = database.settings.get(LEARNT_REQUESTS)
     if about is None:
         return ()
     try:
-        if not isinstance(about, dict):
-            raise TypeError(about)
         last, requests, memories = int(about["last"]), int(about["requests"]), _memories_of(about)
         left = len(database.feedback) - database.feedback.arrived(last)
     except (KeyError, TypeError, ValueError, OverflowError):

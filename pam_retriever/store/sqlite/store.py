@@ -21,7 +21,7 @@ from pam_retriever.store.folder.manifest import Manifest, new_manifest
 from pam_retriever.store.folder.tenants import TenantFolders
 from pam_retriever.store.folder.weights import ModelMetadata, PackedPredictor
 from pam_retriever.store.folder.writable_folder import WritableFolder
-from pam_retriever.store.learnt import NO_ROWS, discard, mark_forgotten_rows, stale_requests
+from pam_retriever.store.learnt import NO_ROWS, forget_rows
 from pam_retriever.store.model_metadata import read_model
 from pam_retriever.store.readwrite import FollowingLock
 from pam_retriever.store.rebuild import Rebuild
@@ -196,9 +196,7 @@ class SQLiteStore(Store):
         if not len(gone):
             return 0
         with database.transaction():
-            database.forget(gone)
-            mark_forgotten_rows(database, self.links, gone)
-            discard(database, stale_requests(database, gone))
+            forget_rows(database, self.links, gone)
 
         def change() -> None:
             self.copies.publish(links=CooccurrenceGraph(*database.trajectories.experienced()))  # trajectories went too
