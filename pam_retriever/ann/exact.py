@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pam_retriever.ann.base import Chunked, chunks
+from pam_retriever.ann.base import Chunked, read_keys
 from pam_retriever.ann.graph import Graph
 from pam_retriever.ann.selection import Rows
 from pam_retriever.errors import counted
@@ -32,9 +32,8 @@ class ExactBackend:
         return f"ExactBackend({counted(len(self), 'row')} of {self._keys.shape[1]})"
 
     def rebuild(self, rows: Int64, keys: Chunked) -> None:
-        order, width = np.argsort(rows), self._keys.shape[1]
-        whole = np.concatenate([np.empty((0, width), np.float32), *(keys[chunk] for chunk in chunks(len(rows)))])
-        self._rows, self._keys = rows[order], whole[order]
+        order = np.argsort(rows)
+        self._rows, self._keys = rows[order], read_keys(keys, slice(0, len(rows)), self._keys.shape[1])[order]
 
     def rebuild_with_graph(self, graph: Graph, rows: Int64, keys: Chunked) -> None:  # noqa: ARG002
         raise ValueError("brute force needs no graph")
