@@ -98,7 +98,7 @@ def test_confidence_fitted_on_a_sample_equals_that_of_all_memories(monkeypatch):
         for at, size in enumerate(sizes):
             monkeypatch.setattr(calibration, "SAMPLE_MEMORIES", size)
             monkeypatch.setattr(calibration, "MOST_MEMORIES", size)
-            known = Memories(unit(vectors), keys.__getitem__, graph, every, count)
+            known = Memories.of(vectors, keys.__getitem__, graph, every, count)
             scoring = fit_scoring_weights(known, cues, every, np.random.default_rng(1))
             sure[at] += confidence(scoring, shares, lead) / 3
     np.testing.assert_allclose(sure[1], sure[0], atol=0.04)
@@ -138,11 +138,11 @@ def test_calibration_weighs_the_informative_channel_most(planted):
     outing = np.pad(code, ((0, 0), (0, DIM - 2)))
     cues, every = np.arange(200), np.ones(200, bool)
     keys = np.concatenate([outing, noise, code], axis=1)
-    scoring = fit_scoring_weights(Memories(unit(outing), keys.__getitem__, graph, every, 200), cues, every, random)
+    scoring = fit_scoring_weights(Memories.of(outing, keys.__getitem__, graph, every, 200), cues, every, random)
     assert np.argmax(scoring.weights) == 0
     beside = units[np.minimum(np.arange(200) + 1, 199)]  # f predicts the next memory
     keys = np.concatenate([units, beside, code], axis=1)
-    scoring = fit_scoring_weights(Memories(units, keys.__getitem__, graph, every, 200), cues, every, random)
+    scoring = fit_scoring_weights(Memories.of(units, keys.__getitem__, graph, every, 200), cues, every, random)
     assert {int(np.argmax(scoring.weights))} <= {1, 2, 3}
     assert scoring.weights[4] == 0  # codes are not used by default
     assert sum(scoring.mixture) == pytest.approx(1)

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from pam_retriever.experience.cooccurrence import Associations
 from pam_retriever.experience.walk import LEAST, walk
-from pam_retriever.model.keys import features
+from pam_retriever.model.keys import features, unit
 from pam_retriever.model.scoring import (
     BEST,
     LOOK_ALIKES,
@@ -52,11 +52,12 @@ class Memories:
     """The memories for the calibration.
 
     Attributes:
-        vectors: (M, d), of unit length.
+        vectors: (M, d).
         keys: returns the keys (n, 2d + code) of positions (n,).
         links: between them, with the weights of recall.
         experienced: (M,) mask of memories in some trajectory.
         total: number of all memories, of which these are a sample or all.
+        units: (M, d) the vectors at unit length.
     """
 
     vectors: Float32
@@ -64,6 +65,19 @@ class Memories:
     links: Associations
     experienced: Bools
     total: int
+    units: Float32
+
+    @classmethod
+    def of(
+        cls,
+        vectors: Float32,
+        keys: Callable[[Int64], Float32],
+        links: Associations,
+        experienced: Bools,
+        total: int,
+    ) -> Memories:
+        """Returns the memories with their vectors at unit length, which copies share."""
+        return cls(vectors, keys, links, experienced, total, unit(vectors))
 
     @property
     def each(self) -> float:
@@ -213,7 +227,7 @@ def _nearest(known: Memories, cues: Int64, targets: Bools) -> tuple[Int64, Float
     each = np.where(targets, np.float32(known.each), np.float32(0))
     found = []
     for own in np.array_split(cues, len(cues) * len(each) // PRODUCTS + 1):
-        cosine = known.vectors[own] @ known.vectors.T
+        cosine = known.units[own] @ known.units.T
         times = np.broadcast_to(each, cosine.shape).copy()
         times[np.arange(len(own)), own] = 0
         near, counts = leading(np.where(times > 0, cosine, -np.inf), times, NEIGHBOURS)

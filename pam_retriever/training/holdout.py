@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pam_retriever.experience.cooccurrence import Associations, Experience
-from pam_retriever.model.keys import make_keys, unit
+from pam_retriever.model.keys import make_keys
 from pam_retriever.model.noise import directions_of_differences
 from pam_retriever.model.predictor import Predictor, predict
 from pam_retriever.model.scoring import UNTESTED, fitted
@@ -117,7 +117,7 @@ class Holdout:
 
         experienced = np.zeros(len(vectors), bool)
         experienced[self._shard.experience.states] = True
-        return Memories(unit(vectors), keys, self._associations, experienced, self._shards.memories)
+        return Memories.of(vectors, keys, self._associations, experienced, self._shards.memories)
 
 
 def share_of_new_associates(associations: Associations, experience: Experience) -> float:
