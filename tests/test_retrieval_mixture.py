@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.real.use_words import Splitter
 from pam_retriever import PredictiveAssociativeIndex
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import IndexFormatError
 from pam_retriever.retrieval.mixture import logit, past_use
 from pam_retriever.retrieval.mixture.calibration import Calibration, expected_calibration_error
 from pam_retriever.retrieval.mixture.expanded_words import ExpandedWords
@@ -554,9 +554,9 @@ def test_a_mixture_survives_json():
     assert again.features == mixture.features
     assert again.calibration == mixture.calibration
     broken = mixture.to_dict() | {"features": ["a"]}
-    with pytest.raises(InvalidInput, match="1 feature"):
+    with pytest.raises(IndexFormatError, match="1 number"):
         Mixture.from_dict(broken)
-    with pytest.raises(InvalidInput, match="cannot be read"):
+    with pytest.raises(IndexFormatError, match="cannot be read"):
         Mixture.from_dict({"features": []})
 
 

@@ -46,7 +46,6 @@ from pam_retriever.retrieval.mixture.holdout import (
 )
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.mixture.mixture import (
-    KINDS,
     PLAIN,
     PRIORS,
     UNAIDED,
@@ -55,6 +54,7 @@ from pam_retriever.retrieval.mixture.mixture import (
     size_in_decades,
     unaided,
 )
+from pam_retriever.store.feedback_fit import KINDS
 
 Scores = npt.NDArray[np.float32]
 WITHOUT = Path(__file__).parent / "without.json"

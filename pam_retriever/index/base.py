@@ -19,6 +19,7 @@ from pam_retriever.retrieval.timeline import Timeline
 from pam_retriever.store import naming
 from pam_retriever.store.base import Store
 from pam_retriever.store.database import Database
+from pam_retriever.store.learnt import is_stored
 from pam_retriever.store.view import View
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class IndexBase:
         """Removes these settings and weights of ``fit``, if any is stored; see ``store.learnt``."""
         with self._lock.exclusive():
             settings = self._store.database.settings
-            if any(settings.get(name) is not None for name in names):
+            if any(is_stored(settings, name) for name in names):
                 self._store.discard(names)
                 self._evidence.clear()
 

@@ -195,8 +195,8 @@ class Settings(Protocol):
     def set(self, key: str, value: object) -> None:
         """Stores a value that JSON can hold."""
 
-    def all(self) -> dict[str, object]:
-        """Returns every setting."""
+    def all(self, prefix: str = "") -> dict[str, object]:
+        """Returns every setting whose key begins with ``prefix``; others are not read."""
 
     def remove(self, key: str) -> None:
         """Removes a setting, and weights of this name, if they are there."""

@@ -71,5 +71,5 @@ def settle_growth(database: Database, ends: Mapping[int, int]) -> None:
 
 
 def _grew(settings: Settings) -> dict[int, int]:
-    found = {key.removeprefix(GREW): value for key, value in settings.all().items() if key.startswith(GREW)}
+    found = {key.removeprefix(GREW): value for key, value in settings.all(GREW).items()}
     return {int(number): at for number, at in found.items() if isinstance(at, int)}

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from pam_retriever.errors import IndexFormatError
 from pam_retriever.experience.feedback import LEARNT_REQUESTS, MIXTURE
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.store.database import Database, Settings
+from pam_retriever.store.feedback_fit import defects
 from pam_retriever.store.model_metadata import FORGOTTEN, mark_forgotten, read_model
 from pam_retriever.types import Int64
 
@@ -22,6 +24,7 @@ LAST_FIT = "last_fit"  # the report
 REPLACED = "replaced"  # how many writes replaced the vectors of experienced memories with others
 FROM_EXPERIENCE = (MODEL, PREDICTOR, NEXT, SPREAD, LAST_FIT)
 FROM_FEEDBACK = (MIXTURE, LEARNT_REQUESTS)
+IN_WORDS = {MIXTURE: "the weights of the sources", LEARNT_REQUESTS: "the regression over past requests"}
 
 
 def nothing_to_learn(links: CooccurrenceGraph, gone: Int64 = NO_ROWS) -> bool:
@@ -82,13 +85,13 @@ def stale_requests(database: Database, gone: Int64 = NO_ROWS) -> tuple[str, ...]
         database: the database, after the transaction removed requests.
         gone: rows of memories that the transaction removes.
     """
-    about: Any = database.settings.get(LEARNT_REQUESTS)
-    if about is None:
-        return ()
     try:
+        about: Any = database.settings.get(LEARNT_REQUESTS)
+        if about is None:
+            return ()
         last, requests, memories = int(about["last"]), int(about["requests"]), _memories_of(about)
         left = len(database.feedback) - database.feedback.arrived(last)
-    except (KeyError, TypeError, ValueError, OverflowError):
+    except (KeyError, TypeError, ValueError, OverflowError, IndexFormatError):
         return (LEARNT_REQUESTS,)  # damaged
     return () if left == requests and not np.isin(gone, memories).any() else (LEARNT_REQUESTS,)
 
@@ -125,9 +128,40 @@ def put_feedback_fit(database: Database, mixture: object, about: Mapping[str, An
         discard(database, (LEARNT_REQUESTS,))
         return
     put(database.settings, LEARNT_REQUESTS, about, weights)
+    discard(database, stale_requests(database, _missing(database, about)))
+
+
+def forget_unsound(database: Database) -> list[str]:
+    """Inside a transaction: removes what ``fit`` learnt from feedback if it is damaged, or from data that are lost.
+
+    Returns:
+        What was removed, in words.
+    """
+    names = {name for name, _ in defects(database.settings)}
+    if not len(database.feedback):
+        names |= {name for name in FROM_FEEDBACK if is_stored(database.settings, name)}
+    about: Any = None if LEARNT_REQUESTS in names else database.settings.get(LEARNT_REQUESTS)
+    if about is not None:
+        names |= set(stale_requests(database, _missing(database, about)))
+    discard(database, tuple(names))
+    if about is None:
+        database.settings.remove(LEARNT_REQUESTS)  # its weights may be there without it
+    return [IN_WORDS[name] for name in FROM_FEEDBACK if name in names]
+
+
+def _missing(database: Database, about: Mapping[str, Any]) -> Int64:
+    """Returns the rows of the memories of the regression over requests that are not stored."""
     memories = _memories_of(about)
-    stored = np.array(list(database.memories.contents(memories)), np.int64)
-    discard(database, stale_requests(database, np.setdiff1d(memories, stored)))
+    missing: Int64 = np.setdiff1d(memories, np.array(list(database.memories.contents(memories)), np.int64))
+    return missing
+
+
+def is_stored(settings: Settings, name: str) -> bool:
+    """Returns whether a result of ``fit`` is stored, damaged or not."""
+    try:
+        return settings.get(name) is not None
+    except IndexFormatError:  # no JSON
+        return True
 
 
 def discard(database: Database, names: tuple[str, ...]) -> bool:
@@ -138,6 +172,6 @@ def discard(database: Database, names: tuple[str, ...]) -> bool:
         database.discard_keys()
         database.settings.set(FORGOTTEN, forgotten)  # a fit that runs meanwhile has learnt the removed data
     for name in names:
-        if database.settings.get(name) is not None or name == PREDICTOR:
+        if is_stored(database.settings, name) or name == PREDICTOR:
             database.settings.remove(name)
     return predictor

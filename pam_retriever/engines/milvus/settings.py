@@ -38,11 +38,11 @@ class MilvusSettings:
     def set(self, key: str, value: object) -> None:
         self.write(self._own(key), to_json(value))
 
-    def all(self) -> dict[str, object]:
-        """Returns every setting of the current generation."""
+    def all(self, prefix: str = "") -> dict[str, object]:
+        """Returns every setting of the current generation whose key begins with ``prefix``."""
         found = self._milvus.query(self._name, "key >= 0", ["name"])
         names = {row["name"] for row in found if not row["name"].startswith(("$", "model@", "forgotten@"))}
-        values = {key: self.get(key) for key in sorted({*names, *OF_GENERATION})}
+        values = {key: self.get(key) for key in sorted({*names, *OF_GENERATION}) if key.startswith(prefix)}
         return {key: value for key, value in values.items() if value is not None}
 
     def weights(self, name: str) -> bytes | None:

@@ -24,9 +24,9 @@ class PostgresSettings:
         found = self._database.fetch("SELECT value FROM settings WHERE key = %s", [key])
         return from_json(found[0][0], f"The setting {key!r}") if found else None
 
-    def all(self) -> dict[str, object]:
+    def all(self, prefix: str = "") -> dict[str, object]:
         found = self._database.fetch("SELECT key, value FROM settings ORDER BY key")
-        return {key: from_json(value, f"The setting {key!r}") for key, value in found}
+        return {key: from_json(value, f"The setting {key!r}") for key, value in found if key.startswith(prefix)}
 
     def set(self, key: str, value: object) -> None:
         self._database.fetch(

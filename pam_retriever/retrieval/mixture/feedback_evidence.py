@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from pam_retriever.errors import IndexFormatError, InvalidInput
 from pam_retriever.experience.feedback import (
-    LEARNT_REQUESTS,
-    MIXTURE,
     MOST_OF_ONE,
     POPULARITY,
     WRITER,
@@ -33,10 +33,11 @@ from pam_retriever.retrieval.mixture.sources import Similarity, Words, WordsAndN
 from pam_retriever.retrieval.mixture.used_together import UsedTogether
 from pam_retriever.retrieval.timeline import Timeline, moment
 from pam_retriever.store.database import Settings
+from pam_retriever.store.feedback_fit import read_regression, settings_of
 from pam_retriever.store.sqlite.feedback import SQLiteFeedback
 from pam_retriever.store.view import View
 from pam_retriever.types import Int64
-from pam_retriever.validation import selects_all
+from pam_retriever.validation import check_positive, check_text, selects_all
 
 
 def evidence_of(corpus: Corpus, log: RequestLog, regression: UseRegression | None = None) -> Evidence:
@@ -78,9 +79,22 @@ class PopularityCap:
 
     @classmethod
     def read(cls, settings: Settings) -> PopularityCap:
-        """Reads the stored form."""
-        stored = settings.get(POPULARITY)
-        return cls(str(stored["by"]), float(stored["most"])) if isinstance(stored, dict) else cls()
+        """Reads the stored form.
+
+        Raises:
+            IndexFormatError: it is damaged.
+        """
+        stored: Any = settings.get(POPULARITY)
+        if stored is None:
+            return cls()
+        try:
+            return cls(check_text(stored["by"], "by"), check_positive("most", stored["most"]))
+        except (KeyError, TypeError, InvalidInput) as error:
+            raise IndexFormatError(
+                f"The bound on popularity cannot be read: {stored!r}.",
+                "what set_popularity_cap stored",
+                "Call set_popularity_cap again.",
+            ) from error
 
 
 def history_of(corpus: Corpus, lexicon: Lexicon, past: PastRequests, most: float = MOST_OF_ONE) -> History:
@@ -127,9 +141,9 @@ class FeedbackEvidence:
         self._end = _time(past, -1)
         self.mentions = Mentions(self.corpus)
         self.evidence = _evidence(self.corpus, self.log, self.mentions, None)
-        self._stored = _stored(database.settings)
+        self._stored = settings_of(database.settings)
         fitted = self._stored[0]
-        self._fitted = Mixture.from_dict(fitted) if isinstance(fitted, dict) else None
+        self._fitted = None if fitted is None else Mixture.from_dict(fitted)
         if selects_all(where):  # the regression has learnt all requests, so a filter must not use it
             self._use_regression(past.numbers)
         self._balance: tuple[int, Balance] | None = None  # and the number of requests that it read
@@ -154,7 +168,7 @@ class FeedbackEvidence:
             database = view.database
             if database is not self._database:
                 return False
-            if _stored(database.settings) != self._stored or PopularityCap.read(database.settings) != self._cap:
+            if settings_of(database.settings) != self._stored or PopularityCap.read(database.settings) != self._cap:
                 return False  # another process ran ``fit``
             written = database.memories.written_since(self._version)
             if written is None or not self.corpus.follow(view, written):
@@ -188,12 +202,14 @@ class FeedbackEvidence:
     def _use_regression(self, numbers: Int64) -> None:
         """Adds the regression over all requests, if one is stored and all of its requests have ``numbers`` (n,)."""
         about = self._stored[1]
-        packed = self._database.settings.weights(LEARNT_REQUESTS) if isinstance(about, dict) else None
-        regression = UseRegression.unpack(packed, numbers, self.corpus.rows) if packed else None
-        if not isinstance(about, dict) or regression is None:
+        if about is None:
             return
+        stored, packed = read_regression(self._database.settings, about)
+        regression = UseRegression.of_stored(packed, numbers, self.corpus.rows)
+        if regression is None:
+            return
+        mixture = Mixture.of(stored)
         evidence = _evidence(self.corpus, self.log, self.mentions, regression)
-        mixture = Mixture.from_dict(about.get("mixture") or {})
         if mixture.features == evidence.features:  # else of an earlier version
             self.evidence, self._fitted = evidence, mixture
 
@@ -205,11 +221,6 @@ class FeedbackEvidence:
         if self._balance is None or self._balance[0] != read:
             self._balance = read, Balance.of(self.log, self.corpus, priors, evidence_of)
         return self._balance[1].apply(features, priors.at(features, len(self.log)))
-
-
-def _stored(settings: Settings) -> tuple[object, object]:
-    """Returns what ``fit`` stored: the mixture, and what belongs to the regression over requests."""
-    return settings.get(MIXTURE), settings.get(LEARNT_REQUESTS)
 
 
 def _time(past: PastRequests, at: int) -> tuple[bool, float]:

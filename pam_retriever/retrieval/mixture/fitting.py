@@ -14,7 +14,6 @@ from pam_retriever.retrieval.mixture.calibration import log_loss as event_loss
 from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.mixture.mixture import (
-    KINDS,
     NEVER_USED,
     Evidence,
     Mixture,
@@ -26,6 +25,7 @@ from pam_retriever.retrieval.mixture.mixture import (
 from pam_retriever.retrieval.mixture.never_used import MOST_NEVER_USED, NeverUsedBound
 from pam_retriever.retrieval.mixture.report import mean_interval
 from pam_retriever.retrieval.mixture.requests import RequestLog
+from pam_retriever.store.feedback_fit import KINDS
 from pam_retriever.types import Bools, Float32, Float64, Int64
 
 RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)  # ridges, in units of the variance of a feature

@@ -12,9 +12,10 @@ import numpy as np
 
 from pam_retriever.experience.feedback import MOST_OF_ONE
 from pam_retriever.retrieval.mixture.logit import Choices
-from pam_retriever.retrieval.mixture.mixture import KINDS, Evidence, kinds
+from pam_retriever.retrieval.mixture.mixture import Evidence, kinds
 from pam_retriever.retrieval.mixture.pools import Cues, Pools, WordList
 from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
+from pam_retriever.store.feedback_fit import KINDS
 from pam_retriever.types import Bools, Float32, Float64, Int64
 
 PARTS, SHARE = 3, 0.2  # held-out parts, and the share of experience in each

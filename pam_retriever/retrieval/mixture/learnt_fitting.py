@@ -18,8 +18,9 @@ from pam_retriever.retrieval.mixture.holdout import (
     parts,
 )
 from pam_retriever.retrieval.mixture.learnt_requests import LearntRequests, UseRegression, best_half_life
-from pam_retriever.retrieval.mixture.mixture import KINDS, Evidence, Mixture, Priors
+from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors
 from pam_retriever.retrieval.mixture.requests import RequestLog
+from pam_retriever.store.feedback_fit import KINDS
 from pam_retriever.types import Bools
 
 RECENT = 3_000  # requests before the held-out part that choose the half-life

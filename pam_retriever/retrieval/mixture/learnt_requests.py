@@ -11,14 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 
-from pam_retriever.errors import IndexFormatError
 from pam_retriever.retrieval.mixture.past_use import MOST_EXPECTED, RIDGE, kernel_of
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog, Uses, joint
 from pam_retriever.retrieval.mixture.shares import log_share
+from pam_retriever.store.feedback_fit import StoredRegression
 from pam_retriever.types import Bools, Float32, Int64
 
 MOST_REQUESTS, MOST_MEMORIES = 8_000, 2_000  # the newest requests, and the memories that most requests used
@@ -67,36 +65,16 @@ class UseRegression:
             numbers: of the requests of the log, by position.
             rows: of the memories, by position.
         """
-        arrays = {"requests": numbers[self.requests], "memories": rows[self.memories], "weights": self.weights}
-        return safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+        return StoredRegression(numbers[self.requests], rows[self.memories], self.weights).pack()
 
     @classmethod
-    def unpack(cls, packed: bytes, numbers: Int64, rows: Int64) -> UseRegression | None:
-        """Reads the output of ``pack``; returns None if a request or a memory is no longer stored.
-
-        Raises:
-            IndexFormatError: the contents are damaged.
-        """
-        try:
-            arrays = safetensors.numpy.load(packed)
-            requests, memories, weights = (arrays[name] for name in ("requests", "memories", "weights"))
-            if (*requests.shape, *memories.shape) != weights.shape or weights.dtype != np.float32:
-                raise ValueError(f"weights of shape {weights.shape} and type {weights.dtype}")
-            if requests.dtype != np.int64 or memories.dtype != np.int64:
-                raise ValueError(f"numbers of type {requests.dtype} and rows of type {memories.dtype}")
-            if not (np.abs(weights).sum(axis=0, dtype=np.float64) <= np.finfo(np.float32).max).all():
-                raise ValueError("values that are not finite, or whose sum is not")
-        except (ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
-            raise IndexFormatError(
-                f"The regression over past requests cannot be read ({error}).",
-                "the weights of each request and memory",
-                "Fit again.",
-            ) from error
-        if not (np.isin(requests, numbers).all() and np.isin(memories, rows).all()):
+    def of_stored(cls, stored: StoredRegression, numbers: Int64, rows: Int64) -> UseRegression | None:
+        """Returns a regression that was read; None if one of its requests or memories is no longer stored."""
+        if not (np.isin(stored.requests, numbers).all() and np.isin(stored.memories, rows).all()):
             return None
         order = np.argsort(numbers)
-        at = order[np.searchsorted(numbers, requests, sorter=order)]
-        return cls(at, np.searchsorted(rows, memories), weights)
+        at = order[np.searchsorted(numbers, stored.requests, sorter=order)]
+        return cls(at, np.searchsorted(rows, stored.memories), stored.weights)
 
     def expected(self, kernel: Float32) -> Float32:
         """Returns the expected uses (Q, T), from the kernel (Q, n) of questions and requests."""

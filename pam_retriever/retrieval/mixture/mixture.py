@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from pam_retriever.arrays import union
-from pam_retriever.errors import InvalidInput, counted
+from pam_retriever.errors import InvalidInput
 from pam_retriever.retrieval.hybrid import LABEL, LEXICAL, MENTIONS, TIME
 from pam_retriever.retrieval.mixture.calibration import Calibration
 from pam_retriever.retrieval.mixture.influence import influence
@@ -21,10 +21,10 @@ from pam_retriever.retrieval.mixture.repeated_requests import RepeatedRequests
 from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.reserved_mass import reserve_mass
 from pam_retriever.retrieval.mixture.sources import Source
+from pam_retriever.store.feedback_fit import KINDS, StoredMixture
 from pam_retriever.types import Bools, Float32, Int64
 
 UNUSED = "never used"  # the name of a source in addition to the sources of the evidence
-KINDS = ("question", "seen cue", "unseen cue")
 NEVER_USED, PLAIN = "never_used", "plain"
 # Recall without feedback as a sum of features, with the weights of ``HybridScorer``: ``PLAIN``, and names and times,
 # which keep these weights in the priors, because the data of the priors have few of them.
@@ -187,32 +187,19 @@ class Mixture:
         }
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, object]) -> Mixture:
+    def from_dict(cls, stored: object) -> Mixture:
         """Reads the output of ``to_dict``.
 
         Raises:
-            InvalidInput: ``stored`` is not such an output.
+            IndexFormatError: ``stored`` is not such an output.
         """
-        try:
-            text = json.loads(json.dumps(stored))
-            weights = np.array([text["weights"][kind] for kind in KINDS], np.float32)
-            calibration = tuple(Calibration(tuple(text["calibration"][kind])) for kind in KINDS)
-            features = tuple(text["features"])
-            alone = text.get("uninfluenced")  # versions up to 0.1 did not store it
-            uninfluenced = None if alone is None else np.array(alone, np.float32)
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidInput(
-                f"A stored mixture cannot be read ({type(error).__name__}: {error}).",
-                "the output of to_dict",
-                "Fit again.",
-            ) from error
-        if weights.shape != (len(KINDS), len(features)):
-            raise InvalidInput(
-                f"Got weights of shape {weights.shape} for {counted(len(features), 'feature')}.",
-                "one per kind and feature",
-                "Fit again.",
-            )
-        return cls(features, weights, calibration, uninfluenced=uninfluenced)
+        return cls.of(StoredMixture.read(stored))
+
+    @classmethod
+    def of(cls, stored: StoredMixture) -> Mixture:
+        """Returns a mixture that was read."""
+        calibration = tuple(Calibration((one[0], one[1], one[2])) for one in stored.calibration.tolist())
+        return cls(stored.features, stored.weights, calibration, uninfluenced=stored.uninfluenced)
 
 
 def reserve_for_unused(

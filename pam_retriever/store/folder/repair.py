@@ -12,6 +12,7 @@ from pam_retriever.ann import chunks, make_backend
 from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError, StorageError, counted
 from pam_retriever.model.episode_embeddings import with_codes
 from pam_retriever.model.forward import PredictorWeights
+from pam_retriever.store import feedback_fit, learnt
 from pam_retriever.store.faults import explained
 from pam_retriever.store.folder import ann_cache, graph_cache, snapshot
 from pam_retriever.store.folder.files import check_file, matching, read_path
@@ -21,7 +22,7 @@ from pam_retriever.store.folder.tenants import locked_folder_of, root_of, tenant
 from pam_retriever.store.folder.weights import read_predictor
 from pam_retriever.store.model_metadata import read_model
 from pam_retriever.store.sqlite.changes import ENCODERS
-from pam_retriever.store.sqlite.damage import check_structure, check_words, damaged
+from pam_retriever.store.sqlite.damage import check_structure, check_words, damaged, damaged_requests
 from pam_retriever.store.sqlite.database import SQLiteDatabase
 from pam_retriever.store.sqlite.salvage import salvage
 from pam_retriever.types import Bools, Float32
@@ -164,7 +165,13 @@ def _contents(folder: Path, manifest: Manifest, database: SQLiteDatabase) -> Ite
     yield from wrong[:NAMED]
     if len(wrong) > NAMED:
         yield f"and {counted(len(wrong) - NAMED, 'more memory')}"
+    wrong = list(damaged_requests(database.connection))
+    yield from wrong[:NAMED]
+    if len(wrong) > NAMED:
+        yield f"and {counted(len(wrong) - NAMED, 'more request')}"
     database.memories.find({}, None)  # metadata that are not JSON
+    yield from (line for _, line in feedback_fit.defects(database.settings))
+    database.settings.all()
     for name in ENCODERS:
         if database.settings.get(name) is not None and database.settings.weights(name) is None:
             yield f"the weights of the {name} are missing"
@@ -211,13 +218,17 @@ def _rebuild(folder: Path) -> Iterator[str]:
             raise IndexFormatError(f"No memory in {path} is whole.", "at least one", "Restore it from a copy.")
         backend = _backend(known)
         predictor, words = _refit(folder, database, dim)
+        with database.transaction():
+            forgotten = learnt.forget_unsound(database)
+        words += [f"lost: {what}, which fit learnt from feedback: call fit() again" for what in forgotten]
         _write_beside(path, _new_manifest(folder, known, dim, backend), database, predictor)
         if len(database.trajectories):
             yield "trajectories have no checksum of their own: compare them with a copy if there is one"
         yield from (f"lost: {line}" for line in lost)
         yield from words
         memories, trajectories = len(database.memories), len(database.trajectories)
-        yield f"kept {counted(memories, 'memory')} and {counted(trajectories, 'trajectory')}"
+        requests = counted(len(database.feedback), "request")
+        yield f"kept {counted(memories, 'memory')}, {counted(trajectories, 'trajectory')} and {requests}"
     database.close()
 
 

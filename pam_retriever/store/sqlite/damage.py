@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
 
 from pam_retriever.errors import IndexFormatError, PAMError
 from pam_retriever.store.columns import checksum
@@ -73,6 +74,19 @@ def damaged(database: Connection) -> Iterator[tuple[int, str]]:
         last = found[-1][0]
 
 
+def damaged_requests(database: Connection) -> Iterator[str]:
+    """Returns a description of each past request whose contents differ from its checksum."""
+    last = 0
+    while found := database.fetch(
+        "SELECT number, id, text, metadata, vector, checksum FROM feedback WHERE number > ? ORDER BY number LIMIT 1000",
+        [last],
+    ):
+        for _, id, text, metadata, vector, expected in found:
+            if checksum(id, text, metadata, vector) != expected:
+                yield f"request {id!r} is not what was stored: its checksum differs"
+        last = found[-1][0]
+
+
 def check_words(database: Connection) -> None:
     """Checks that FTS5 can read the full-text index: this may fail although every page of the file is sound.
 
@@ -106,16 +120,16 @@ def check_structure(database: Connection) -> None:
 
 
 def check_everything(database: Connection) -> None:
-    """Checks every page, and compares every memory with its checksum.
+    """Checks every page, and compares every memory and every past request with its checksum.
 
     Raises:
-        IndexFormatError: the file is damaged. The message names the first memory that differs.
+        IndexFormatError: the file is damaged. The message names the first memory or request that differs.
     """
     check_structure(database)
     check_words(database)
-    for _, wrong in damaged(database):
+    for wrong in chain((line for _, line in damaged(database)), damaged_requests(database)):
         raise IndexFormatError(
             f"{database.path or 'The database'}: {wrong}.",
-            "the data that add() stored",
+            "the data that was stored",
             "Restore the folder from a copy, or run pam-retriever repair on it.",
         )

@@ -131,7 +131,14 @@ class SQLiteFeedback:
         ):
             used[number][id] = weight
         return [
-            Feedback(id, np.frombuffer(vector, "<f4").copy(), text, used[number], _metadata(metadata, id), timestamp)
+            Feedback(
+                id,
+                from_blobs([vector], len(vector) // 4)[0].copy(),
+                text,
+                used[number],
+                _metadata(metadata, id),
+                timestamp,
+            )
             for number, id, vector, text, metadata, timestamp in found
         ]
 

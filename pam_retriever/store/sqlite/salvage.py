@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pam_retriever.errors import counted
+from pam_retriever.limits import MAX_WEIGHT
 from pam_retriever.store.columns import checksum
 from pam_retriever.store.folder.companions import holds_log
 from pam_retriever.store.sqlite.changes import ENCODERS
@@ -27,6 +29,8 @@ STEPS = (
 TRAJECTORIES = "SELECT trajectory, id FROM trajectories WHERE trajectory BETWEEN ? AND ?"
 OBSERVATIONS = "SELECT row, observed, checksum FROM observations WHERE row BETWEEN ? AND ?"
 WEIGHTS = "SELECT name, safetensors, checksum FROM weights WHERE rowid BETWEEN ? AND ?"
+REQUESTS = "SELECT number, id, text, metadata, vector, timestamp, checksum FROM feedback WHERE number BETWEEN ? AND ?"
+USES = "SELECT feedback, row, weight FROM uses WHERE feedback BETWEEN ? AND ?"
 TIMES = "SELECT row, given, handed, zone FROM times WHERE row BETWEEN ? AND ?"
 CHUNK = 256
 GUESS = 1_000_000  # rows to try if the file cannot say how many there are
@@ -55,6 +59,7 @@ def salvage(path: Path, dim: int | None) -> tuple[SQLiteDatabase, int, list[str]
         with database.transaction():
             dim = _copy_memories(source, database, dim, lost)
             _copy_trajectories(source, database, lost)
+            _copy_feedback(source, database, dim, lost)
             for key, value in _rows(source, "SELECT key, value FROM settings WHERE rowid BETWEEN ? AND ?", 1, lost):
                 _copy_setting(database, key, value, lost)
             _copy_observations(source, database, lost)
@@ -109,13 +114,71 @@ def _copy_trajectories(source: sqlite3.Connection, database: SQLiteDatabase, los
             lost.append(f"step {step[1]} of trajectory number {step[0]}: its memory or trajectory is lost")
 
 
+def _copy_feedback(source: sqlite3.Connection, database: SQLiteDatabase, dim: int | None, lost: list[str]) -> None:
+    """Copies requests and uses. As in a deletion, a request goes with the last memory that served it."""
+    if not _has(source, "feedback"):
+        return
+    last = _last(source, "feedback")
+    kept = _copy_requests(source, database, dim, last, lost)
+    served, left = set[int](), set[int]()
+    for number, row, weight in _rows(source, USES, last, lost):
+        if number not in kept:
+            continue
+        if not isinstance(weight, float) or not abs(weight) <= MAX_WEIGHT:
+            lost.append(f"the use of row {row} by request number {number}: its weight is {weight!r}")
+            continue
+        try:
+            database.connection.fetch("INSERT INTO uses VALUES (?, ?, ?)", [number, row, weight])
+        except (sqlite3.IntegrityError, sqlite3.InterfaceError):
+            kept_use = False  # its memory is lost, which is listed
+        else:
+            kept_use = True
+        if weight > 0:
+            (left if kept_use else served).add(number)
+    named = {number for (number,) in database.connection.fetch("SELECT DISTINCT feedback FROM uses")}
+    gone = sorted((served - left) | (kept - named))
+    database.connection.run_many("DELETE FROM feedback WHERE number = ?", ([number] for number in gone))
+    if gone:
+        lost.append(f"{counted(len(gone), 'request')}: only lost memories served {'it' if len(gone) == 1 else 'them'}")
+
+
+def _copy_requests(
+    source: sqlite3.Connection, database: SQLiteDatabase, dim: int | None, last: int, lost: list[str]
+) -> set[int]:
+    """Copies requests without their uses; returns their numbers."""
+    kept: set[int] = set()
+    for number, id, text, metadata, vector, time, expected in _rows(source, REQUESTS, last, lost):
+        try:
+            words = None if text is None else str(text, "utf-8")
+            request = [number, str(id, "utf-8"), words, str(metadata, "utf-8"), vector, time, expected]
+            whole = checksum(request[1], words, request[3], vector) == expected and len(vector) == 4 * (dim or 0)
+            if whole and (time is None or isinstance(time, float)):
+                database.connection.fetch("INSERT INTO feedback VALUES (?, ?, ?, ?, ?, ?, ?)", request)
+                kept.add(number)
+        except (sqlite3.IntegrityError, TypeError, ValueError):
+            pass  # counted as lost below
+        if number not in kept:
+            lost.append(f"request {_shown(id)}: it is not what was stored")
+    return kept
+
+
+def _shown(id: Any) -> str:
+    """Returns an id for a message; damage may have made it anything."""
+    return repr(str(id, "utf-8", "replace") if isinstance(id, bytes) else id)
+
+
+def _has(source: sqlite3.Connection, table: str) -> bool:
+    """Returns whether there is such a table: older formats have fewer."""
+    return bool(source.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [table]).fetchall())
+
+
 def _copy_setting(database: SQLiteDatabase, key: Any, value: Any, lost: list[str]) -> None:
     if key in (SQLiteDatabase.DERIVED.encode(), SQLiteDatabase.GRAPH.encode()):
         return  # derived from rows that may be lost
     try:
         database.settings.set(str(key, "utf-8"), json.loads(value))
     except (TypeError, ValueError, RecursionError):
-        lost.append(f"the setting {key!r}")
+        lost.append(f"the setting {_shown(key)}: fit, or the call that set it, sets it again")
 
 
 def _copy_observations(source: sqlite3.Connection, database: SQLiteDatabase, lost: list[str]) -> None:
@@ -131,8 +194,8 @@ def _copy_observations(source: sqlite3.Connection, database: SQLiteDatabase, los
 
 
 def _copy_times(source: sqlite3.Connection, database: SQLiteDatabase, lost: list[str]) -> None:
-    """Copies the times of memories; format 1 has no such table."""
-    if not source.execute("SELECT 1 FROM sqlite_master WHERE name = 'times'").fetchall():
+    """Copies the times of memories."""
+    if not _has(source, "times"):
         return
     for row, given, handed, zone in _rows(source, TIMES, _last(source, "memories"), lost):
         times = [time for time in (given, handed) if time is not None]

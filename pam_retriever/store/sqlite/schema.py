@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pam_retriever.limits import MAX_WEIGHT
 from pam_retriever.mentions import store as mentions
 from pam_retriever.store.sqlite import words
 
@@ -106,7 +107,8 @@ WRONG = {
     "feedback": "typeof(id) != 'text' OR typeof(text) NOT IN ('text', 'null') OR typeof(metadata) != 'text' "
     "OR typeof(vector) != 'blob' OR typeof(timestamp) NOT IN ('real', 'null') OR typeof(checksum) != 'integer' "
     "OR number NOT IN (SELECT feedback FROM uses)",
-    "uses": "typeof(feedback) != 'integer' OR typeof(row) != 'integer' OR typeof(weight) != 'real'",
+    "uses": "typeof(feedback) != 'integer' OR typeof(row) != 'integer' OR typeof(weight) != 'real' "
+    f"OR abs(weight) > {MAX_WEIGHT}",
     "times": "typeof(given) NOT IN ('real', 'null') OR typeof(handed) NOT IN ('real', 'null') "
     "OR coalesce(given, handed) IS NULL OR typeof(zone) != 'integer'",
     "settings": "typeof(key) != 'text' OR typeof(value) != 'text'",

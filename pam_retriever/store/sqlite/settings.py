@@ -70,10 +70,10 @@ class SQLiteSettings:
         self._connection.changes.settings.add(key)
         self._connection.fetch(PUT_SETTING, [key, to_json(value)])
 
-    def all(self) -> dict[str, object]:
-        """Returns every setting except the log of changes."""
+    def all(self, prefix: str = "") -> dict[str, object]:
+        """Returns every setting whose key begins with ``prefix``, except the log of changes."""
         found = self._connection.fetch(f"SELECT key, value {SETTINGS} ORDER BY key")
-        return {key: from_json(value, f"The setting {key!r}") for key, value in found}
+        return {key: from_json(value, f"The setting {key!r}") for key, value in found if key.startswith(prefix)}
 
     def remove(self, key: str) -> None:
         self._connection.changes.settings.add(key)
