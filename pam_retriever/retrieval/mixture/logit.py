@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -105,7 +106,11 @@ def ranks(scores: Float32, question: Int64, starts: Int64) -> Int64:
 
 def ranked(scores: Float32, question: Int64, starts: Int64) -> tuple[Int64, Int64]:
     """Returns the pairs (P,), best first within their question, and the rank (P,) of each of these, from 1."""
-    order = np.lexsort((-scores, question)) if len(starts) > 1 else np.argsort(-scores, kind="stable")
+    away, bounds = -scores, pairwise([*starts.tolist(), len(scores)])
+    if len(starts) > 1:  # a lexsort of all pairs takes four times as long
+        order = np.concatenate([start + np.argsort(away[start:end], kind="stable") for start, end in bounds])
+    else:
+        order = np.argsort(away, kind="stable")
     return order, np.arange(1, len(order) + 1) - starts[question]
 
 
