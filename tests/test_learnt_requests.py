@@ -70,8 +70,9 @@ def lexical(left: list[list[str]], right: list[list[str]], idf: dict[str, float]
 
 
 @pytest.mark.parametrize("half_life", [np.inf, 30.0])
-def test_the_regression_is_a_kernel_ridge_over_all_requests(half_life):
+def test_the_regression_is_a_kernel_ridge_over_all_requests(half_life, monkeypatch):
     """As plain NumPy has it: the kernel of all pairs, a ridge that grows with age, and no memory that served once."""
+    monkeypatch.setattr(learnt_requests, "BLOCK", 16)
     world = World()
     vectors, used, texts = world.requests(80)
     used[5].append(39)  # served one request only

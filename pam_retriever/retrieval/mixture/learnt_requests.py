@@ -21,7 +21,7 @@ from pam_retriever.types import Bools, Float32, Int64
 
 MOST_REQUESTS, MOST_MEMORIES = 8_000, 2_000  # the newest requests, and the memories that most requests used
 MOST_WEIGHTS = 4_000_000  # a question reads all weights: 16 MB
-BLOCK = 512  # requests that are compared with all at once
+BLOCK = 128  # requests that are compared with all earlier ones at once: their kernel stays in the cache
 HALF_LIVES = (np.inf, 1_000.0, 200.0)  # in requests; the regression weights older requests less
 LEAST_COUNTS = 1e-4  # the smallest weight of an old request
 
@@ -54,7 +54,8 @@ class UseRegression:
         weight = np.maximum(0.5 ** (np.arange(count)[::-1] / half_life), LEAST_COUNTS)
         kernel.flat[:: count + 1] += (RIDGE / weight).astype(np.float32)
         factor = torch.from_numpy(kernel)
-        torch.linalg.cholesky(factor, out=factor)  # in place: a quarter of a gigabyte for 8,000 requests
+        # it reads the lower triangle alone, and works in place: a quarter of a gigabyte for 8,000 requests
+        torch.linalg.cholesky(factor, out=factor)
         used = torch.from_numpy(_used(log.uses, requests, memories))
         return cls(requests, memories, torch.cholesky_solve(used, factor).numpy())
 
@@ -163,11 +164,12 @@ def _used(uses: Uses, requests: Int64, memories: Int64) -> Float32:
 
 
 def _kernel_among(log: RequestLog, requests: Int64) -> Float32:
-    """Returns the kernel (n, n) among requests."""
-    kernel = np.empty((len(requests), len(requests)), np.float32)
+    """Returns the lower triangle of the kernel (n, n) among requests, which is symmetric; the rest is not filled."""
+    kernel, vectors = np.zeros((len(requests), len(requests)), np.float32), log.vectors[requests]
     for start in range(0, len(requests), BLOCK):
-        some = requests[start : start + BLOCK]
-        cues = Cues(log.vectors[some], log.words_of(some), np.full(len(some), -1))
-        dense, lexical = cues.vectors @ log.vectors[requests].T, log.word_cosines(cues)[:, requests]
-        kernel[start : start + BLOCK] = kernel_of(joint(dense, lexical, out=dense))
+        end = min(start + BLOCK, len(requests))
+        some, until = requests[start:end], requests[:end]
+        cues = Cues(vectors[start:end], log.words_of(some), np.full(len(some), -1))
+        dense, lexical = cues.vectors @ vectors[:end].T, log.word_cosines(cues)[:, until]
+        kernel[start:end, :end] = kernel_of(joint(dense, lexical, out=dense))
     return kernel
