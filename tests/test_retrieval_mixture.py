@@ -12,10 +12,11 @@ import pytest
 from benchmarks.real.use_words import Splitter
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.errors import IndexFormatError
+from pam_retriever.evaluation import Validation
 from pam_retriever.retrieval.mixture import logit, past_use
 from pam_retriever.retrieval.mixture.calibration import Calibration, expected_calibration_error
 from pam_retriever.retrieval.mixture.expanded_words import ExpandedWords
-from pam_retriever.retrieval.mixture.fitting import MixtureFit, fit_kind, fit_mixture, sample
+from pam_retriever.retrieval.mixture.fitting import fit_kind, fit_mixture, sample
 from pam_retriever.retrieval.mixture.holdout import FirstUses, HeldOutQuestions, History, ask_held_out, parts
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.mixture.mixture import (
@@ -38,6 +39,7 @@ from pam_retriever.retrieval.mixture.shares import log_share
 from pam_retriever.retrieval.mixture.sources import Similarity, Words
 from pam_retriever.retrieval.mixture.used_together import UsedTogether
 from pam_retriever.retrieval.mixture.words import BM25, WordIndex
+from pam_retriever.retrieval.mixture.worths import validation_of
 
 WORDS = [f"word{n}" for n in range(40)]
 
@@ -382,43 +384,43 @@ def test_held_out_requests_are_not_known():
             assert not timed or known.max() < held.min()
 
 
-def fitted_on(history: History, priors: Priors, seed: int = 0) -> MixtureFit:
-    """Fits the weights of all sources on a history."""
+def fitted_on(history: History, priors: Priors, seed: int = 0) -> tuple[Mixture, Validation]:
+    """Fits the weights of all sources on a history, and measures these."""
     make, log = maker(history), history.log()
-    return fit_mixture(make(log), log, ask_held_out(history, make, seed), priors, history.timed, seed)
+    evidence, asked = make(log), ask_held_out(history, make, seed)
+    fitted = fit_mixture(evidence, log, asked, priors, history.timed)
+    return fitted.mixture, validation_of(evidence, fitted, asked, history.timed, seed)
 
 
 def test_the_mixture_learns_what_serves_and_reports_it():
     history = world(requests=400)
-    fitted = fitted_on(history, NO_PRIORS)
-    worth = {row.source: row.recall.mean for row in fitted.validation.worths if row.kind == "question"}
+    mixture, validation = fitted_on(history, NO_PRIORS)
+    worth = {row.source: row.recall.mean for row in validation.worths if row.kind == "question"}
     assert worth["mixture"] > 0.95
     assert worth["similarity"] < 0.7
-    assert "mixture" in repr(fitted.validation)
+    assert "mixture" in repr(validation)
     other = world(requests=500)
     asked = other.cues(np.arange(400, 500))
     evidence = maker(history)(history.log())
     pools = Pools.full(100, 30)
-    scores = fitted.mixture.score(evidence.score(asked, pools), pools, kinds(asked, evidence.used))
+    scores = mixture.score(evidence.score(asked, pools), pools, kinds(asked, evidence.used))
     share, positions = logit.softmax(scores, pools.starts), logit.ranks(scores, pools.cue, pools.starts)
-    confidence = fitted.mixture.confidence(share, positions, kinds(asked, evidence.used)[pools.cue])
+    confidence = mixture.confidence(share, positions, kinds(asked, evidence.used)[pools.cue])
     assert len(rank(scores, pools, 5)[0]) == 5
     assert ((confidence >= 0) & (confidence <= 1)).all()
 
 
 def test_weights_follow_the_same_seed():
     history = world()
-    first, second = (fitted_on(history, NO_PRIORS, seed=5).mixture for _ in range(2))
+    first, second = (fitted_on(history, NO_PRIORS, seed=5)[0] for _ in range(2))
     np.testing.assert_array_equal(first.weights, second.weights)
 
 
 def test_too_little_experience_leaves_the_priors():
     history = world(requests=10)
-    fitted = fitted_on(history, NO_PRIORS)
-    np.testing.assert_array_equal(
-        fitted.mixture.weights, NO_PRIORS.at(fitted.mixture.features, 10, history.log().novelty)
-    )
-    assert "too little" in repr(fitted.validation)
+    mixture, validation = fitted_on(history, NO_PRIORS)
+    np.testing.assert_array_equal(mixture.weights, NO_PRIORS.at(mixture.features, 10, history.log().novelty))
+    assert "too little" in repr(validation)
 
 
 def test_a_question_asks_only_what_can_be_known():
@@ -472,13 +474,13 @@ def test_validation_agrees_with_later_recall():
         Cues(stored, [[] for _ in range(90)], np.arange(90)),
     )
     blind = Priors({kind: {"similarity": (8.0, 0.0), "dense_50": (0.5, 0.0)} for kind in KINDS})
-    fitted = fitted_on(known, blind)
+    mixture, validation = fitted_on(known, blind)
     evidence, pools = maker(known)(known.log()), Pools.full(200, 90)
     cues = asked.cues(np.arange(300, 500))
-    best = rank(fitted.mixture.score(evidence.score(cues, pools), pools, np.zeros(200, np.int64)), pools, 10)
+    best = rank(mixture.score(evidence.score(cues, pools), pools, np.zeros(200, np.int64)), pools, 10)
     wanted = [set(asked.uses.expand(np.array([at]))[1].tolist()) for at in range(300, 500)]
     found = np.mean([len(set(row.tolist()) & some) / len(some) for row, some in zip(best, wanted, strict=True)])
-    worth = fitted.validation.mixture()
+    worth = validation.mixture()
     assert worth.recall.low - 0.03 <= found <= worth.recall.high + 0.03
     assert worth.questions == 180  # from all parts
 
@@ -540,10 +542,10 @@ def test_memories_that_were_never_used_are_found_where_they_are_alike():
     new = 2 * np.arange(5) + 1  # these are never used
     used = [[2 * t] if 2 * t + 1 in new else [2 * t, 2 * t + 1] for t in topic.tolist()]
     history = History(vectors, [[] for _ in range(600)], Uses.of(used), stored, timed=False)
-    fitted = fitted_on(history, NO_PRIORS)
+    mixture, _ = fitted_on(history, NO_PRIORS)
     asked = Cues(centres[:5], [[] for _ in range(5)], np.full(5, -1))
     evidence, pools = maker(history)(history.log()), Pools.full(5, 30)
-    best = rank(fitted.mixture.score(evidence.score(asked, pools), pools, np.zeros(5, np.int64)), pools, 2)
+    best = rank(mixture.score(evidence.score(asked, pools), pools, np.zeros(5, np.int64)), pools, 2)
     assert [set(row.tolist()) for row in best] == [{2 * t, 2 * t + 1} for t in range(5)]
 
 

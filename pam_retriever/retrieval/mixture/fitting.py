@@ -1,4 +1,4 @@
-"""Fits the mixture on held-out experience with priors from other data, and measures its gain there."""
+"""Fits the mixture on held-out experience, with priors from other data."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pam_retriever.evaluation import Validation, Worth
 from pam_retriever.retrieval.mixture import logit
-from pam_retriever.retrieval.mixture.calibration import Calibration, expected_calibration_error, reliability
-from pam_retriever.retrieval.mixture.calibration import log_loss as event_loss
+from pam_retriever.retrieval.mixture.calibration import Calibration
 from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.mixture.mixture import (
@@ -23,7 +21,6 @@ from pam_retriever.retrieval.mixture.mixture import (
     uninfluenced,
 )
 from pam_retriever.retrieval.mixture.never_used import MOST_NEVER_USED, NeverUsedBound
-from pam_retriever.retrieval.mixture.report import mean_interval
 from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.store.feedback_fit import KINDS
 from pam_retriever.types import Bools, Float32, Float64, Int64
@@ -38,63 +35,50 @@ STACKED = 1e-2  # ridge of the two numbers that stack the prior with recall with
 
 @dataclass(frozen=True)
 class MixtureFit:
-    """The fitted weights, and their results on questions on which they were not fitted.
+    """The fitted weights.
 
     Attributes:
         mixture: the weights.
-        validation: the results.
-        questions: the fit for questions in words; None if there were too few.
+        kinds: for each kind of question, the fit and how it was judged; None for the priors, if there were too few.
     """
 
     mixture: Mixture
-    validation: Validation
-    questions: FittedKind | None = None
+    kinds: tuple[FittedKind | None, ...]
 
 
 def fit_mixture(
-    evidence: Evidence,
-    log: RequestLog,
-    asked: Sequence[HeldOutQuestions | None],
-    priors: Priors,
-    timed: bool,
-    seed: int,
+    evidence: Evidence, log: RequestLog, asked: Sequence[HeldOutQuestions | None], priors: Priors, timed: bool
 ) -> MixtureFit:
     """Fits the weights for each kind of held-out question.
 
     Args:
-        evidence: the sources over all past requests.
+        evidence: the sources over all past requests; only their names are read.
         log: these requests.
         asked: the held-out questions of each kind; None for none.
         priors: weights from other data, used if there are few requests.
         timed: whether the requests are in the order of time.
-        seed: the seed of the intervals.
     """
     start = priors.at(evidence.features, len(log), log.novelty)
     priors_alone = priors.at(evidence.features, len(log))
     never = np.array([name.startswith(NEVER_USED) for name in evidence.features])
-    weights, calibrations, worths = [], [], []
+    kinds: list[FittedKind | None] = []
     alone: Float32 | None = uninfluenced(evidence.features, priors_alone)
-    of_questions: FittedKind | None = None
     for at, (kind, held_out) in enumerate(zip(KINDS, asked, strict=True)):
         prior = start[at]
         if held_out is None or int(held_out.natural.sum()) < FEWEST or len(np.unique(held_out.part)) < 2:
-            weights.append(priors_alone[at].astype(float))
-            calibrations.append(Calibration())
-            continue
-        if kind == KINDS[0]:
+            kinds.append(None)
+        elif kind == KINDS[0]:
             alone = None
             plain = unaided(evidence.features)
             bound = NeverUsedBound(evidence.features.index(NEVER_USED), max(MOST_NEVER_USED, log.novelty))
             fitted = fit_kind(held_out, prior.astype(float), timed=timed, never=never, plain=plain, bound=bound)
-            of_questions = fitted = fitted.with_reserved_mass(evidence.features, held_out)
+            kinds.append(fitted.with_reserved_mass(evidence.features, held_out))
         else:  # no used memory was hidden from these questions, so they do not show the value of a new one
-            fitted = fit_kind(held_out, prior.astype(float), timed=timed)
-        weights.append(fitted.weights)
-        calibrations.append(fitted.calibration)
-        sources = [(source.name, source.features) for source in evidence.sources]
-        worths += worths_of(kind, held_out, fitted, sources, timed, seed)
-    mixture = Mixture(evidence.features, np.array(weights, np.float32), tuple(calibrations), uninfluenced=alone)
-    return MixtureFit(mixture, Validation(tuple(worths)), of_questions)
+            kinds.append(fit_kind(held_out, prior.astype(float), timed=timed))
+    weights = [prior if one is None else one.weights for prior, one in zip(priors_alone, kinds, strict=True)]
+    calibrations = tuple(Calibration() if one is None else one.calibration for one in kinds)
+    mixture = Mixture(evidence.features, np.array(weights, np.float32), calibrations, uninfluenced=alone)
+    return MixtureFit(mixture, tuple(kinds))
 
 
 @dataclass(frozen=True)
@@ -276,7 +260,7 @@ def fit_kind(
 
 def calibration_of(held_out: HeldOutQuestions, scores: Float32) -> Calibration:
     """Returns the calibration of scores (P,) by weights that were not fitted on these questions."""
-    return Calibration.fit(*_events(held_out, scores, np.flatnonzero(held_out.natural)))
+    return Calibration.fit(*best_hits(held_out, scores, np.flatnonzero(held_out.natural)))
 
 
 def sample(choices: Choices, weights: Float64, seed: int = 0) -> Choices:
@@ -298,98 +282,11 @@ def sample(choices: Choices, weights: Float64, seed: int = 0) -> Choices:
     return replace(choices, offset=offset).only(used | hard | drawn)
 
 
-def _events(held_out: HeldOutQuestions, scores: Float32, questions: Int64) -> tuple[Float32, Int64, np.ndarray]:
-    """Returns share, rank and use of the best hits of some questions."""
+def best_hits(held_out: HeldOutQuestions, scores: Float32, questions: Int64) -> tuple[Float32, Int64, np.ndarray]:
+    """Returns share, rank and use (H,) of the best hits of some questions."""
     mine = held_out.take(questions)
     at = np.flatnonzero(np.isin(held_out.choices.question, questions))
     share = logit.softmax(scores[at], mine.choices.starts)
     rank = logit.ranks(scores[at], mine.choices.question, mine.choices.starts)
     best = rank <= CALIBRATED
     return share[best], rank[best], mine.choices.target[best] > 0
-
-
-def recall_at(scores: Float32, held_out: HeldOutQuestions, k: int) -> Float64:
-    """Returns the share (Q,) of the used memories among the first ``k``, relative to the most that can be there."""
-    found = (logit.ranks(scores, held_out.choices.question, held_out.choices.starts) <= k) & held_out.reached
-    share = np.bincount(held_out.choices.question, held_out.choices.target * found, len(held_out))
-    recall: Float64 = np.minimum(share * held_out.uses / np.minimum(k, held_out.uses), 1.0)
-    return recall
-
-
-def ndcg_at(scores: Float32, held_out: HeldOutQuestions, k: int) -> Float64:
-    """Returns the nDCG (Q,) of the first ``k``; the used memories of a question are equally relevant."""
-    rank = logit.ranks(scores, held_out.choices.question, held_out.choices.starts)
-    found = (held_out.choices.target > 0) & held_out.reached & (rank <= k)
-    gain = np.bincount(held_out.choices.question, found / np.log2(rank + 1), len(held_out))
-    ideal = np.cumsum(1 / np.log2(np.arange(k) + 2))
-    ndcg: Float64 = gain / ideal[np.minimum(held_out.uses, k).astype(np.int64) - 1]
-    return ndcg
-
-
-def worths_of(
-    kind: str,
-    held_out: HeldOutQuestions,
-    fitted: FittedKind,
-    sources: Sequence[tuple[str, Sequence[str]]],
-    timed: bool,
-    seed: int,
-) -> list[Worth]:
-    """Measures each source alone and the mixture, with weights that were not fitted on the same questions.
-
-    A source that says the same of every candidate, for example of times where there are none, has no result.
-
-    All parts count. The last part has the most past requests, but it is only one period of time, and questions differ
-    more between periods than this advantage is worth.
-
-    Args:
-        kind: kind of the questions.
-        held_out: the questions.
-        fitted: the weights.
-        sources: name of each source and names of its features, in the order of the columns.
-        timed: whether questions are in the order of time.
-        seed: the seed of intervals.
-    """
-    judged = np.flatnonzero(held_out.natural)
-    mine = held_out.take(judged)
-    pairs = np.isin(held_out.choices.question, judged)
-    rows = []
-    column = 0
-    for name, features in sources:
-        columns = np.arange(column, column + len(features))
-        column += len(features)
-        if np.ptp(held_out.choices.features[np.ix_(pairs, columns)], axis=0).any():
-            rows.append((name, _alone(held_out, fitted, columns)[pairs]))
-    rows.append(("mixture", fitted.scores[pairs]))
-    share, rank, used = _events(held_out, fitted.scores, judged)
-    confidence = fitted.calibration(share, rank)
-    of_confidence = (
-        expected_calibration_error(confidence, used),
-        event_loss(confidence, used),
-        reliability(confidence, used),
-    )
-    return [
-        Worth(
-            kind,
-            name,
-            len(judged),
-            mean_interval(recall_at(scores, mine, 10), seed, mine.choices.weight, timed),
-            *(of_confidence if name == "mixture" else ()),
-        )
-        for name, scores in rows
-    ]
-
-
-def _alone(held_out: HeldOutQuestions, fitted: FittedKind, columns: Int64) -> Float32:
-    """Returns the scores (P,) by these features alone, with weights fitted on the other parts."""
-    features = held_out.choices.features[:, columns]
-    if len(columns) == 1:
-        return features[:, 0]
-    scores = np.zeros(len(features), np.float32)
-    pair_part = held_out.part[held_out.choices.question]
-    only = replace(fitted.choices, features=fitted.choices.features[:, columns])
-    prior = weights = np.full(len(columns), 0.1)
-    for part in np.unique(held_out.part).tolist():
-        within = only.take(np.flatnonzero(held_out.part != part))
-        weights = logit.fit(within, prior, np.full(len(columns), 1e-2), weights)  # most questions are the same
-        scores[pair_part == part] = features[pair_part == part] @ weights.astype(np.float32)
-    return scores

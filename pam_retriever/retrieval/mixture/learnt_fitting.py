@@ -9,7 +9,7 @@ import numpy as np
 
 from pam_retriever.evaluation import Validation
 from pam_retriever.retrieval.mixture import logit
-from pam_retriever.retrieval.mixture.fitting import FittedKind, MixtureFit, fit_mixture
+from pam_retriever.retrieval.mixture.fitting import MixtureFit, fit_mixture
 from pam_retriever.retrieval.mixture.holdout import (
     QUESTIONS,
     HeldOutQuestions,
@@ -20,6 +20,7 @@ from pam_retriever.retrieval.mixture.holdout import (
 from pam_retriever.retrieval.mixture.learnt_requests import LearntRequests, UseRegression, best_half_life
 from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors
 from pam_retriever.retrieval.mixture.requests import RequestLog
+from pam_retriever.retrieval.mixture.worths import validation_of
 from pam_retriever.store.feedback_fit import KINDS
 from pam_retriever.types import Bools
 
@@ -61,22 +62,39 @@ def fit_feedback(history: History, evidence_with: EvidenceWith, priors: Priors, 
         priors: weights from other data, used if there are few requests.
         seed: the seed of the held-out part and of the intervals.
     """
-    half_life = _half_life(history, seed)
-    log = history.log()
-    regression = UseRegression.of(log, half_life)
-    evidence, with_it = evidence_with(log, None), evidence_with(log, regression)
+    half_life, log = _half_life(history, seed), history.log()
+    mixture, with_it, validation = _weights_of(history, log, half_life, evidence_with, priors, seed)
+    # last, because it takes long and is not always needed, and when the held-out questions are no longer in memory
+    learnt = None if with_it is None else LearntFit(UseRegression.of(log, half_life), with_it)
+    return FeedbackFit(mixture, learnt, validation)
+
+
+def _weights_of(
+    history: History, log: RequestLog, half_life: float, evidence_with: EvidenceWith, priors: Priors, seed: int
+) -> tuple[Mixture, Mixture | None, Validation]:
+    """Returns the weights without the regression; those with it, if it helps; and the results of the latter or former.
+
+    Args:
+        history: all past requests.
+        log: these.
+        half_life: of the requests of the regression.
+        evidence_with: see ``fit_feedback``.
+        priors: weights from other data.
+        seed: see ``fit_feedback``.
+    """
+    evidence, with_it = evidence_with(log, None), evidence_with(log, UseRegression.empty())  # only for their names
     asked = ask_held_out(history, lambda some: evidence_with(some, UseRegression.of(some, half_life)), seed)
     others = np.array([name not in LearntRequests.features for name in with_it.features])
     without = [None if one is None else one.only(others) for one in asked]
-    plain = fit_mixture(evidence, log, without, priors, history.timed, seed)
-    questions = asked[0]
-    if questions is None or plain.questions is None:
-        return FeedbackFit(plain.mixture, None, plain.validation)
-    better = fit_mixture(with_it, log, [questions, *[None] * (len(KINDS) - 1)], priors, history.timed, seed)
-    assert better.questions is not None, "there are as many questions as without it"
-    if not _helps(plain.questions, better.questions, questions):
-        return FeedbackFit(plain.mixture, None, plain.validation)
-    return FeedbackFit(plain.mixture, LearntFit(regression, _joined(plain, better, others)), _results(plain, better))
+    plain = fit_mixture(evidence, log, without, priors, history.timed)
+    better, questions = None, asked[0]
+    if questions is not None and plain.kinds[0] is not None:
+        better = fit_mixture(with_it, log, [questions, *[None] * (len(KINDS) - 1)], priors, history.timed)
+    if questions is None or better is None or not _helps(plain, better, questions):
+        return plain.mixture, None, validation_of(evidence, plain, without, history.timed, seed)
+    of_questions = validation_of(with_it, better, asked, history.timed, seed)
+    rest = validation_of(evidence, plain, [None, *without[1:]], history.timed, seed)
+    return plain.mixture, _joined(plain, better, others), Validation((*of_questions.worths, *rest.worths))
 
 
 def _half_life(history: History, seed: int) -> float:
@@ -86,12 +104,13 @@ def _half_life(history: History, seed: int) -> float:
     return best_half_life(history.log(known[-RECENT:]), history.cues(asked), history.served.take(asked))
 
 
-def _helps(plain: FittedKind, better: FittedKind, asked: HeldOutQuestions) -> bool:
+def _helps(plain: MixtureFit, better: MixtureFit, asked: HeldOutQuestions) -> bool:
     """Returns whether the loss is smaller by more than one standard error, by weights of the other parts.
 
     Copies of questions whose used memories are hidden do not count: no regression can expect these.
     """
-    before, after = (logit.loss_of(fitted.scores, asked.choices) for fitted in (plain, better))
+    fits = [one for one in (plain.kinds[0], better.kinds[0]) if one is not None]
+    before, after = (logit.loss_of(one.scores, asked.choices) for one in fits)
     gain = (before - after)[asked.natural]
     return bool(gain.mean() > gain.std() / np.sqrt(len(gain)))
 
@@ -103,8 +122,3 @@ def _joined(plain: MixtureFit, better: MixtureFit, others: Bools) -> Mixture:
     weights[1:, others] = plain.mixture.weights[1:]
     calibration = (better.mixture.calibration[0], *plain.mixture.calibration[1:])
     return replace(better.mixture, weights=weights, calibration=calibration)
-
-
-def _results(plain: MixtureFit, better: MixtureFit) -> Validation:
-    rest = (worth for worth in plain.validation.worths if worth.kind != KINDS[0])
-    return Validation((*better.validation.worths, *rest))

@@ -41,6 +41,12 @@ class UseRegression:
     weights: Float32
 
     @classmethod
+    def empty(cls) -> UseRegression:
+        """Returns a regression that expects nothing."""
+        none = np.empty(0, np.int64)
+        return cls(none, none, np.empty((0, 0), np.float32))
+
+    @classmethod
     def of(cls, log: RequestLog, half_life: float = np.inf) -> UseRegression:
         """Solves the regression over the newest requests of a log, for memories that several requests used."""
         import torch

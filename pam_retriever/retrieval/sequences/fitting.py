@@ -16,11 +16,10 @@ from pam_retriever.retrieval.mixture.fitting import (
     FittedKind,
     calibration_of,
     fit_kind,
-    ndcg_at,
-    worths_of,
 )
 from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions, join
 from pam_retriever.retrieval.mixture.logit import Choices
+from pam_retriever.retrieval.mixture.worths import ndcg_at, worths_of
 from pam_retriever.retrieval.sequences.bilinear import Bilinear
 from pam_retriever.retrieval.sequences.blend import blended, chosen, fit_parts
 from pam_retriever.retrieval.sequences.features import FEATURES, FULL_BELOW, HIDDEN, SOURCES, NextEvidence
