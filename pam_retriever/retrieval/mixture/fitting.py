@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -124,6 +124,7 @@ class _View:
         scale: (F,) the scale of the ridge.
         timed: whether the parts are in the order of time.
         plain: (F,) the weights of recall without feedback; None without stacking.
+        paths: the results of ``_path``.
     """
 
     choices: Choices
@@ -133,6 +134,7 @@ class _View:
     scale: Float64
     timed: bool
     plain: Float32 | None
+    paths: dict[tuple[bytes, bool], tuple[Float64, dict[float, Float64]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, held_out: HeldOutQuestions, prior: Float64, mine: Bools, timed: bool, plain: Float32 | None) -> _View:
@@ -160,6 +162,20 @@ class _View:
         start: Float64 = share * self.prior + more * self.plain
         return start
 
+    def _path(self, questions: Int64, stacked: bool) -> tuple[Float64, dict[float, Float64]]:
+        """Returns the start, and the weights (F,) that are fitted for each ridge on some questions.
+
+        The choices for all questions and for those of several parts need the same paths, so each is computed once.
+        """
+        key = questions.tobytes(), stacked
+        if key not in self.paths:
+            known = self.choices.take(questions)
+            start = weights = self._start(known, stacked)
+            fitted = self.paths.setdefault(key, (start, {}))[1]
+            for ridge in reversed(RIDGES):  # from strong to weak ridges: each starts where the last one ended
+                fitted[ridge] = weights = logit.fit(known, start, ridge * self.scale, weights)
+        return self.paths[key]
+
     def best_way(self, questions: Int64, stacked: bool | None = None) -> _FitSettings:
         """Returns the configuration nearest to the prior that is no worse than the best, by cross-validation.
 
@@ -181,14 +197,10 @@ class _View:
         losses, judged = np.zeros((len(ways), len(part))), np.zeros(len(part), bool)
         for within, held in _judged(part, self.timed):
             judged[held] = True
-            known, others = choices.take(within), choices.take(held)
-            for start in starts:
-                prior = weights = self._start(known, start)
-                for at, way in enumerate(ways):  # from strong to weak ridges: each starts where the last one ended
-                    if way.stacked == start:
-                        if way.fraction == FRACTIONS[0]:
-                            weights = logit.fit(known, prior, way.ridge * self.scale, weights)
-                        losses[at, held] = logit.log_loss(way.between(prior, weights), others)
+            others = choices.take(held)
+            for at, way in enumerate(ways):
+                start, fitted = self._path(questions[within], way.stacked)
+                losses[at, held] = logit.log_loss(way.between(start, fitted[way.ridge]), others)
         share = np.where(judged, choices.weight, 0) / choices.weight[judged].sum()
         best = int(np.argmin(losses @ share))
         for at in range(len(ways)):
