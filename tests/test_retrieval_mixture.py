@@ -280,6 +280,8 @@ def test_hidden_memories_look_as_if_they_were_never_used():
         assert np.all(masked[hidden[pools.row], evidence.features.index(name)] == 0), name
     assert np.all(masked[hidden[pools.row], evidence.features.index("never_used")] == 1)
     np.testing.assert_array_equal(masked[~hidden[pools.row]], evidence.score(cues, pools)[~hidden[pools.row]])
+    again = evidence.score(cues, replace(pools, hidden=hidden[pools.row]))  # after the sources kept what is not hidden
+    np.testing.assert_array_equal(again, masked)
 
 
 def test_used_together_counts_the_company_of_the_cue():

@@ -217,23 +217,45 @@ def ask_of(
     most: int = QUESTIONS,
 ) -> Iterator[tuple[int, HeldOutQuestions]]:
     """Yields kinds and questions from at most ``most`` of the requests ``held``, with their features."""
-    for kind, cues, wanted, hidden in _questions(history, evidence, held, random, most):
-        yield kind, _ask(evidence, cues, wanted, hidden, part, first_uses)
+    for kind, cues, wanted, copies in _questions(history, evidence, held, random, most):
+        found: list[HeldOutQuestions] = []
+        copied: list[HeldOutQuestions] = []
+        for start in range(0, len(cues), BATCH):
+            at = np.arange(start, min(start + BATCH, len(cues)))
+            batch = _Batch.of(evidence, cues.take(at), wanted.take(at), part, first_uses)
+            found.append(batch.asked(evidence))
+            if copies is not None:
+                copied.append(batch.asked(evidence, copies.hidden, copies.chosen[at]))
+        yield kind, join(found)
+        if copied:
+            yield kind, join(copied)
+
+
+@dataclass(frozen=True)
+class _Copies:
+    """Copies of some questions, in which some memories are hidden.
+
+    Attributes:
+        chosen: (Q,) mask of the questions.
+        hidden: (N,) mask of the memories.
+    """
+
+    chosen: Bools
+    hidden: Bools
 
 
 def _questions(
     history: History, evidence: Evidence, held: Int64, random: np.random.Generator, most: int
-) -> Iterator[tuple[int, Cues, Uses, Bools | None]]:
-    """Yields kind, cues, used memories, and memories (N,) to hide; first the requests, if any has a used memory."""
+) -> Iterator[tuple[int, Cues, Uses, _Copies | None]]:
+    """Yields kind, cues, used memories, and copies; first the requests, if any has a used memory."""
     some = np.sort(random.permutation(held)[:most])
     some = some[np.diff(history.served.starts)[some] > 0]
     used = evidence.used
     if len(some):
-        wanted = history.served.take(some)
-        yield 0, history.cues(some), wanted, None
-        half = np.sort(random.permutation(len(some))[: (len(some) + 1) // 2])
-        hidden = used & (random.random(len(used)) < HIDDEN)
-        yield 0, history.cues(some[half]), wanted.take(half), hidden
+        half = np.zeros(len(some), bool)
+        half[random.permutation(len(some))[: (len(some) + 1) // 2]] = True
+        copies = _Copies(half, used & (random.random(len(used)) < HIDDEN))
+        yield 0, history.cues(some), history.served.take(some), copies
     cues, company = _stored_cues(history, held, random)
     if len(cues):
         kind = kinds(history.stored.take(cues), evidence.served)
@@ -258,50 +280,75 @@ def _stored_cues(history: History, held: Int64, random: np.random.Generator) -> 
     return np.array(cues, np.int64), Uses.of(company)
 
 
-def _ask(
-    evidence: Evidence, cues: Cues, wanted: Uses, hidden: Bools | None, part: int, first_uses: FirstUses
-) -> HeldOutQuestions:
-    batches = [np.arange(start, min(start + BATCH, len(cues))) for start in range(0, len(cues), BATCH)]
-    return join([_ask_batch(evidence, cues.take(at), wanted.take(at), hidden, part, first_uses) for at in batches])
+@dataclass(frozen=True)
+class _Batch:
+    """Questions of one kind with their candidates.
 
+    Attributes:
+        cues: the questions.
+        pools: the candidates.
+        reached: (P,) False for a used memory that no source proposed.
+        target: (P,) the uses, divided among those of a question; first uses count less.
+        uses: (Q,) the number of these.
+        influence: (Q, 2) how much the known requests count for each question before a fit.
+        part: the held-out part.
+        first_uses: the memories whose first use is in this part.
+    """
 
-def _ask_batch(
-    evidence: Evidence, cues: Cues, wanted: Uses, hidden: Bools | None, part: int, first_uses: FirstUses
-) -> HeldOutQuestions:
-    size = len(evidence.used)
-    question, row, weight = wanted.expand(np.arange(len(cues)))
-    proposed = evidence.pools(cues, FULL_BELOW, PROPOSALS)
-    pools, reached = proposed, np.ones(len(proposed), bool)
-    if not proposed.is_full:
-        lists = [
-            np.concatenate([proposed.row[mine], row[question == at]]) for at, mine in enumerate(proposed.of_cues())
-        ]
-        pools = Pools.of(lists, size)
-        reached = np.isin(pools.keys, proposed.keys)
-    if hidden is not None:
-        pools = replace(pools, hidden=hidden[pools.row])
-    counts = np.where(first_uses.rows[row], first_uses.factor, 1.0)
-    whole = np.bincount(question, weight, len(cues))
-    target = pools.add_up(question, row, (weight * counts / whole[question]).astype(np.float32))
-    features = evidence.score(cues, pools)
-    chosen = (pools.row != cues.rows[pools.cue]) & ~(first_uses.rows[pools.row] & (target == 0))
-    doubtful = first_uses.absent[pools.row] & (target == 0)
-    share = np.bincount(pools.cue, target, len(cues)).astype(np.float32)
-    target = (target / np.maximum(share, np.float32(1e-9))[pools.cue]).astype(np.float32)
-    choices = Choices(features, pools.starts, target, share, np.zeros(len(pools), np.float32)).only(chosen)
-    uses = np.bincount(question, counts, len(cues)).astype(np.float64)
-    natural = np.full(len(cues), hidden is None)
-    questions = HeldOutQuestions(
-        choices,
-        pools.row[chosen],
-        reached[chosen],
-        uses,
-        np.full(len(cues), part),
-        natural,
-        doubtful[chosen],
-        evidence.influence(cues),
-    )
-    return questions.take(np.flatnonzero(share > 0))
+    cues: Cues
+    pools: Pools
+    reached: Bools
+    target: Float32
+    uses: Float64
+    influence: Float32
+    part: int
+    first_uses: FirstUses
+
+    @classmethod
+    def of(cls, evidence: Evidence, cues: Cues, wanted: Uses, part: int, first_uses: FirstUses) -> _Batch:
+        """Returns the candidates of questions that the memories ``wanted`` served."""
+        question, row, weight = wanted.expand(np.arange(len(cues)))
+        proposed = evidence.pools(cues, FULL_BELOW, PROPOSALS)
+        pools, reached = proposed, np.ones(len(proposed), bool)
+        if not proposed.is_full:
+            lists = [
+                np.concatenate([proposed.row[mine], row[question == at]]) for at, mine in enumerate(proposed.of_cues())
+            ]
+            pools = Pools.of(lists, len(evidence.used))
+            reached = np.isin(pools.keys, proposed.keys)
+        counts = np.where(first_uses.rows[row], first_uses.factor, 1.0)
+        whole = np.bincount(question, weight, len(cues))
+        target = pools.add_up(question, row, (weight * counts / whole[question]).astype(np.float32))
+        uses = np.bincount(question, counts, len(cues)).astype(np.float64)
+        return cls(cues, pools, reached, target, uses, evidence.influence(cues), part, first_uses)
+
+    def asked(self, evidence: Evidence, hidden: Bools | None = None, some: Bools | None = None) -> HeldOutQuestions:
+        """Returns the questions with features; the sources keep what they say of the same cues.
+
+        Args:
+            evidence: the sources.
+            hidden: (N,) mask of memories whose past use is hidden; None to hide none.
+            some: (Q,) mask of the questions to return; None for all.
+        """
+        cues, pools, target, first_uses = self.cues, self.pools, self.target, self.first_uses
+        features = evidence.score(cues, pools if hidden is None else replace(pools, hidden=hidden[pools.row]))
+        chosen = (pools.row != cues.rows[pools.cue]) & ~(first_uses.rows[pools.row] & (target == 0))
+        doubtful = first_uses.absent[pools.row] & (target == 0)
+        share = np.bincount(pools.cue, target, len(cues)).astype(np.float32)
+        target = (target / np.maximum(share, np.float32(1e-9))[pools.cue]).astype(np.float32)
+        choices = Choices(features, pools.starts, target, share, np.zeros(len(pools), np.float32)).only(chosen)
+        questions = HeldOutQuestions(
+            choices,
+            pools.row[chosen],
+            self.reached[chosen],
+            self.uses,
+            np.full(len(cues), self.part),
+            np.full(len(cues), hidden is None),
+            doubtful[chosen],
+            self.influence,
+        )
+        wanted = share > 0
+        return questions.take(np.flatnonzero(wanted if some is None else wanted & some))
 
 
 def join(found: Sequence[HeldOutQuestions]) -> HeldOutQuestions:

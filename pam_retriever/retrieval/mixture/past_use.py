@@ -37,10 +37,18 @@ class PastUse:
     def __init__(self, log: RequestLog) -> None:
         self._log = log
         self._last: tuple[Cues, int, Int64, Float32] | None = None
+        self._scored: tuple[Cues, int, Int64, Float32] | None = None
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         if not len(self._log):
             return np.zeros((len(pools), len(self.features)), np.float32)
+        last = self._scored
+        if last is None or last[0] is not cues or last[1] != len(self._log) or last[2] is not pools.row:
+            last = self._scored = cues, len(self._log), pools.row, self._score(cues, pools)
+        return last[3] * pools.visible[:, None]
+
+    def _score(self, cues: Cues, pools: Pools) -> Float32:
+        """Returns the features (P, F), also of hidden memories."""
         dense, lexical = self._log.likeness(cues)
         fifty, alike = top(dense, 50)
         ten, most_alike = top(alike, 10)
@@ -54,8 +62,7 @@ class PastUse:
         weights[2, :, end_of_fifty:end_of_words] = weights_of(like_words, 5.0)
         weights[3, :, end_of_words:] = solved
         shares = self._used(requests, weights, pools)
-        columns = np.concatenate([log_share(shares), np.clip(shares[:, -1:], 0, MOST_EXPECTED)], axis=1)
-        return columns * pools.visible[:, None]
+        return np.concatenate([log_share(shares), np.clip(shares[:, -1:], 0, MOST_EXPECTED)], axis=1)
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
         if not len(self._log):

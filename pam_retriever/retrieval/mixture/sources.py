@@ -118,10 +118,14 @@ class WordsAndNeighbours:
 
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
+        self._last: tuple[Cues, Int64, Float32] | None = None
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
-        parts = [self._scores(cues, at, pools.row[mine]) for at, mine in enumerate(pools.of_cues())]
-        return (np.float32(PLAIN_UNIT) * np.concatenate(parts))[:, None]
+        last = self._last
+        if last is None or last[0] is not cues or last[1] is not pools.row:  # what is hidden changes nothing
+            parts = [self._scores(cues, at, pools.row[mine]) for at, mine in enumerate(pools.of_cues())]
+            last = self._last = cues, pools.row, (np.float32(PLAIN_UNIT) * np.concatenate(parts))[:, None]
+        return last[2]
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
         corpus, found = self._corpus, [np.empty(0, np.int64)] * len(cues)
