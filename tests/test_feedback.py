@@ -87,6 +87,12 @@ def test_invalid_feedback_is_refused_and_not_stored(index, call, error, message)
     assert index.feedbacks() == []
 
 
+def test_an_id_that_is_named_twice_counts_once(index):
+    id = index.feedback(VECTORS[0], ["a", "a"], unused=["b", "b"])
+    (only,) = index.feedbacks()
+    assert (only.id, only.used) == (id, {"a": 1.0, "b": -1.0})
+
+
 def test_without_an_embedder_words_alone_are_refused():
     index = PredictiveAssociativeIndex(dim=4)
     index.add(VECTORS, ["a", "b", "c", "d"])

@@ -128,7 +128,10 @@ def read_feedback(
             )
     checked = [None if text is None else check_text(text, f"text of request {at}") for at, text in enumerate(texts)]
     useless = unused or [()] * count
-    weights = [_weights(one, other, at) for at, (one, other) in enumerate(zip(used, useless, strict=True))]
+    weights = [
+        weights_of_request(one, other, f"request {at}")
+        for at, (one, other) in enumerate(zip(used, useless, strict=True))
+    ]
     times: list[float | None] = (
         [None] * count
         if timestamps is None
@@ -137,8 +140,18 @@ def read_feedback(
     return NewFeedback(check_ids(ids, count), checked, weights, check_metadatas(metadatas, count), times)
 
 
-def _weights(used: Used, unused: Sequence[str], at: int) -> dict[str, float]:
-    where = f"used of request {at}"
+def weights_of_request(used: Used, unused: Sequence[str], request: str) -> dict[str, float]:
+    """Returns the weight of each memory of one request by id.
+
+    Args:
+        used: ids, or weights by id.
+        unused: ids of memories that did not help.
+        request: what a message calls the request.
+
+    Raises:
+        InvalidInput: an id or a weight is invalid, or there is none.
+    """
+    where = f"used of {request}"
     if isinstance(used, str) or isinstance(unused, str):
         raise InvalidInput(f"Got one string in {where}.", "a list of ids, or {id: weight}", "Wrap it in [ ].")
     given = used.items() if isinstance(used, Mapping) else [(id, 1.0) for id in read_list(where, used)]
@@ -151,12 +164,14 @@ def _weights(used: Used, unused: Sequence[str], at: int) -> dict[str, float]:
                 "Use unused= for what failed.",
             )
         weights[check_id(id, where)] = float(weight)
-    for id in read_list(f"unused of request {at}", unused):
-        if check_id(id, f"unused of request {at}") in weights:
-            raise InvalidInput(f"{id!r} is in used and in unused of request {at}.", "one of the two", "Decide.")
+    for id in read_list(f"unused of {request}", unused):
+        if weights.get(check_id(id, f"unused of {request}"), -1.0) > 0:
+            raise InvalidInput(f"{id!r} is in used and in unused of {request}.", "one of the two", "Decide.")
         weights[id] = -1.0
     if not weights:
         raise InvalidInput(
-            f"Request {at} used nothing.", "at least one id in used or unused", "Skip requests that nothing served."
+            f"Got {request}, which used nothing.",
+            "at least one id in used or unused",
+            "Skip requests that nothing served.",
         )
     return weights

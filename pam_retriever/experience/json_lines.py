@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from pam_retriever.errors import InvalidInput
+from pam_retriever.experience.feedback import weights_of_request
 from pam_retriever.filters.metadata import check_metadatas
 from pam_retriever.limits import MAX_BATCH, MAX_DIM, MAX_LINE
 from pam_retriever.types import Float32
@@ -309,6 +310,7 @@ def _append_uses(requests: Requests, event: dict[str, Any], where: str, fields: 
     for name, ids in ((fields.used, list(used) if isinstance(used, dict) else used), (fields.unused, unused)):
         if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):
             raise InvalidInput(f"{where} has {name}={ids!r}.", "a list of ids", "Correct that line.")
+    weights_of_request(used, unused, where)  # now, because the message names the line
     time = event.get(fields.time)
     if isinstance(time, str) and (time := _moment(time)) is None:
         raise InvalidInput(
