@@ -46,8 +46,7 @@ def answers(index: PredictiveAssociativeIndex) -> list[list[tuple[object, ...]]]
     asked, _, texts = World().requests(8)
     found = []
     for vector, text in zip(asked, texts, strict=True):
-        for options in OPTIONS:
-            found.append(index.recall(vector, 8, text=text, feedback_where=MINE, explain=True, **options))
+        found += [index.recall(vector, 8, text=text, feedback_where=MINE, explain=True, **one) for one in OPTIONS]
         found.append(index.recall(vector, 8, feedback_where=MINE, explain=True))
     found += [index.recall(f"t{at}", 8, feedback_where=MINE, explain=True) for at in range(8)]
     return [[(hit.id, hit.score, hit.confidence, hit.sources, str(hit.evidence)) for hit in hits] for hits in found]
