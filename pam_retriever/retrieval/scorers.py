@@ -140,7 +140,7 @@ def _by_past_use(recall: Recall) -> Scorer:
     view, settings, without = recall.view, recall.settings, frozenset(recall.settings.without)
     assert recall.feedback is not None
     if recall.query.worded:
-        return MixtureScorer(view, recall.feedback, settings.min_score, without, recall.times)
+        return MixtureScorer(view, recall.feedback, settings.min_score, without, recall.times, worded=True)
     from pam_retriever.retrieval.before_fit import BeforeFitScorer
     from pam_retriever.retrieval.mentioned import MentionScorer
 

@@ -37,12 +37,14 @@ class StoredMixture:
         weights: (kinds, F).
         calibration: (kinds, 3).
         uninfluenced: (F,) or None.
+        worded: whether the weights are also those of questions in words.
     """
 
     features: tuple[str, ...]
     weights: Float32
     calibration: Float64
     uninfluenced: Float32 | None
+    worded: bool
 
     @classmethod
     def read(cls, stored: object) -> StoredMixture:
@@ -56,11 +58,12 @@ class StoredMixture:
             features = tuple(map(str, given["features"]))
             weights = [_finite(given["weights"][kind], len(features)) for kind in KINDS]
             calibration = [_finite(given["calibration"][kind], OF_CALIBRATION) for kind in KINDS]
-            alone = given.get("uninfluenced")  # versions up to 0.1 did not store it
+            worded = given.get("worded") is not False  # versions up to 0.1 did not store it, nor the next
+            alone = given.get("uninfluenced")
             uninfluenced = None if alone is None else _finite(alone, len(features)).astype(np.float32)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise unreadable("mixture", f"{type(error).__name__}: {error}") from error
-        return cls(features, np.stack(weights).astype(np.float32), np.stack(calibration), uninfluenced)
+        return cls(features, np.stack(weights).astype(np.float32), np.stack(calibration), uninfluenced, worded)
 
 
 @dataclass(frozen=True)

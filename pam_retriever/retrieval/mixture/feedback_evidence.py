@@ -124,7 +124,7 @@ class FeedbackEvidence:
         log: the requests.
         mentions: the source that knows by which names a memory was found.
         evidence: all sources over memories and requests.
-        mixture: the weights of the evidence.
+        mixture: the weights of the evidence; those of questions in words may differ, see ``mixture_for``.
         turn: a lock for queries, because sources cache values that they derive from the log.
     """
 
@@ -153,6 +153,13 @@ class FeedbackEvidence:
     def is_empty(self) -> bool:
         """Whether no request satisfies the filter, and ``fit`` stored no weights."""
         return len(self.log) == 0 and self.mixture is not self._fitted
+
+    def mixture_for(self, worded: bool) -> Mixture:
+        """Returns the weights for questions: ``worded``, in words. A ``fit`` may not have found those."""
+        if not worded or self.mixture.worded:
+            return self.mixture
+        with self.turn:
+            return self._before_fit()
 
     def is_current(self, view: View) -> bool:
         """Whether nothing was written since the last update."""
@@ -217,6 +224,10 @@ class FeedbackEvidence:
         """Returns the weights that ``fit`` stored, or the priors."""
         if self._fitted is not None and self._fitted.features == self.evidence.features:  # else of an earlier version
             return self._fitted
+        return self._before_fit()
+
+    def _before_fit(self) -> Mixture:
+        """Returns the priors, as far as past requests confirm them."""
         priors, features, read = Priors.read(), self.evidence.features, requests_read(len(self.log))
         if self._balance is None or self._balance[0] != read:
             self._balance = read, Balance.of(self.log, self.corpus, priors, evidence_of)

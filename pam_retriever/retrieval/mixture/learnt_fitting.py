@@ -9,9 +9,11 @@ import numpy as np
 
 from pam_retriever.evaluation import Validation
 from pam_retriever.retrieval.mixture import logit
-from pam_retriever.retrieval.mixture.fitting import MixtureFit, fit_mixture
+from pam_retriever.retrieval.mixture.fitting import FEWEST, MixtureFit, fit_mixture
 from pam_retriever.retrieval.mixture.holdout import (
+    PARTS,
     QUESTIONS,
+    SHARE,
     HeldOutQuestions,
     History,
     ask_held_out,
@@ -54,6 +56,7 @@ class FeedbackFit:
 def fit_feedback(history: History, evidence_with: EvidenceWith, priors: Priors, seed: int = 0) -> FeedbackFit:
     """Fits the weights of the evidence on held-out requests, and a regression over all requests.
 
+    Where few requests have words, the held-out ones do not show the weights of words, and the mixtures say so.
     The regression is kept if held-out questions are answered better with it, by one standard error.
 
     Args:
@@ -64,6 +67,8 @@ def fit_feedback(history: History, evidence_with: EvidenceWith, priors: Priors, 
     """
     half_life, log = _half_life(history, seed), history.log()
     mixture, with_it, validation = _weights_of(history, log, half_life, evidence_with, priors, seed)
+    worded = _has_words(history)
+    mixture, with_it = replace(mixture, worded=worded), None if with_it is None else replace(with_it, worded=worded)
     # last, because it takes long and is not always needed, and when the held-out questions are no longer in memory
     learnt = None if with_it is None else LearntFit(UseRegression.of(log, half_life), with_it)
     return FeedbackFit(mixture, learnt, validation)
@@ -95,6 +100,11 @@ def _weights_of(
     of_questions = validation_of(with_it, better, asked, history.timed, seed)
     rest = validation_of(evidence, plain, [None, *without[1:]], history.timed, seed)
     return plain.mixture, _joined(plain, better, others), Validation((*of_questions.worths, *rest.worths))
+
+
+def _has_words(history: History) -> bool:
+    """Returns whether enough held-out requests have words; see ``FEWEST``."""
+    return sum(map(bool, history.words)) * PARTS * SHARE >= FEWEST
 
 
 def _half_life(history: History, seed: int) -> float:

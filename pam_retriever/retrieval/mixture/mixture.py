@@ -122,6 +122,7 @@ class Mixture:
         reserves: whether questions in words reserve probability for never-used memories; see ``reserve_mass``.
         uninfluenced: (F,) the weights of a question for which past requests do not count. Other questions have a mean
             of both, with their influence as its weight. None if ``fit`` found weights for all questions.
+        worded: whether enough requests had words for ``fit`` to find the weights of questions in words.
     """
 
     features: tuple[str, ...]
@@ -129,6 +130,7 @@ class Mixture:
     calibration: tuple[Calibration, ...] = (Calibration(),) * len(KINDS)
     reserves: bool = True
     uninfluenced: Float32 | None = None
+    worded: bool = True
 
     def weights_of(self, kind: Int64, influence: Float32) -> Float32:
         """Returns the weights (Q, F) of cues of these kinds (Q,), for the ``influence`` (Q, 2) of past requests."""
@@ -184,6 +186,7 @@ class Mixture:
             "weights": {kind: [round(float(w), 5) for w in row] for kind, row in zip(KINDS, self.weights, strict=True)},
             "calibration": {kind: list(c.weights) for kind, c in zip(KINDS, self.calibration, strict=True)},
             "uninfluenced": None if self.uninfluenced is None else [round(float(w), 5) for w in self.uninfluenced],
+            "worded": self.worded,
         }
 
     @classmethod
@@ -199,7 +202,7 @@ class Mixture:
     def of(cls, stored: StoredMixture) -> Mixture:
         """Returns a mixture that was read."""
         calibration = tuple(Calibration((one[0], one[1], one[2])) for one in stored.calibration.tolist())
-        return cls(stored.features, stored.weights, calibration, uninfluenced=stored.uninfluenced)
+        return cls(stored.features, stored.weights, calibration, uninfluenced=stored.uninfluenced, worded=stored.worded)
 
 
 def reserve_for_unused(

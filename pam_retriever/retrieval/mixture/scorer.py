@@ -42,6 +42,7 @@ class MixtureScorer:
         without: names of sources to leave out.
         times: the time that words such as "yesterday" are relative to; None for the clock.
         others: names of sources of other scorers, which ``without`` may contain.
+        worded: whether the questions are in words.
     """
 
     def __init__(
@@ -52,12 +53,13 @@ class MixtureScorer:
         without: frozenset[str] = frozenset(),
         times: QuestionTimes | None = None,
         others: Sequence[str] = (),
+        worded: bool = False,
     ) -> None:
         self._view, self._feedback_evidence, self._min_score = view, feedback, min_score
         self._now = None if times is None else times.now
         self._owners = feedback.evidence.owners
         check_without(without, tuple(dict.fromkeys((*self._owners, LearntRequests.name, *others))))
-        self._mixture, self._names = feedback.mixture, MENTIONED not in without
+        self._mixture, self._names = feedback.mixture_for(worded), MENTIONED not in without
         self._left_out = np.array([owner in without for owner in self._owners])
         if UNUSED in without:
             self._mixture = replace(self._mixture, reserves=False)
