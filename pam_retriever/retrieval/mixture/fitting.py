@@ -257,7 +257,7 @@ def fit_kind(
         weights = prior.copy()
         for view, way in zip(views, chosen, strict=True):
             weights[view.mine] = view.fit(questions, way, near)[view.mine]
-        return weights if bound is None else bound.apply(weights, held_out.take(questions))
+        return weights if bound is None else bound.apply(weights, held_out, questions)
 
     common = ways(every)
     whole = fit(every, common)
@@ -296,8 +296,7 @@ def sample(choices: Choices, weights: Float64, seed: int = 0) -> Choices:
 
 def best_hits(held_out: HeldOutQuestions, scores: Float32, questions: Int64) -> tuple[Float32, Int64, np.ndarray]:
     """Returns share, rank and use (H,) of the best hits of some questions."""
-    mine = held_out.take(questions)
-    at = np.flatnonzero(np.isin(held_out.choices.question, questions))
+    mine, at = held_out.without_features().take(questions), held_out.choices.pairs_of(questions)
     share = logit.softmax(scores[at], mine.choices.starts)
     rank = logit.ranks(scores[at], mine.choices.question, mine.choices.starts)
     best = rank <= CALIBRATED

@@ -125,6 +125,10 @@ class HeldOutQuestions:
         """Returns the same questions with some of the features (F,)."""
         return replace(self, choices=replace(self.choices, features=self.choices.features[:, features]))
 
+    def without_features(self) -> HeldOutQuestions:
+        """Returns the same questions with no features: these are by far the most to copy."""
+        return replace(self, choices=replace(self.choices, features=self.choices.features[:, :0]))
+
     def take(self, questions: Int64) -> HeldOutQuestions:
         """Returns the questions at these positions."""
         pairs = self.choices.pairs_of(questions)

@@ -8,7 +8,7 @@ import numpy as np
 
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions
-from pam_retriever.types import Float64
+from pam_retriever.types import Float64, Int64
 
 # bound on the mean probability of all never-used memories: they are not likelier than what was used, unless the next
 # use probably is of such a memory; and the search for the largest weight within this bound
@@ -30,9 +30,9 @@ class NeverUsedBound:
     column: int
     most: float
 
-    def apply(self, weights: Float64, held_out: HeldOutQuestions) -> Float64:
-        """Lowers the weight of the feature until held-out questions are within the bound."""
-        natural = held_out.take(np.flatnonzero(held_out.natural)).choices
+    def apply(self, weights: Float64, held_out: HeldOutQuestions, questions: Int64) -> Float64:
+        """Lowers the weight of the feature until these held-out questions are within the bound."""
+        natural = held_out.choices.take(questions[held_out.natural[questions]])
         if not len(natural.starts):
             return weights
         scores, never = natural.scores(weights), natural.features[:, self.column]

@@ -79,8 +79,7 @@ def worths_of(
         seed: the seed of intervals.
     """
     judged = np.flatnonzero(held_out.natural)
-    mine = held_out.take(judged)
-    pairs = np.isin(held_out.choices.question, judged)
+    mine, pairs = held_out.without_features().take(judged), held_out.choices.pairs_of(judged)
     rows = []
     column = 0
     for name, features in sources:
