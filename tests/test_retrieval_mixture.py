@@ -463,6 +463,23 @@ def test_doubtful_candidates_compete_and_can_be_left_out():
     np.testing.assert_array_equal(asked.take(some).settled().row, settled.take(some).row)
 
 
+@pytest.mark.parametrize("timed", [False, True])
+def test_fits_that_are_made_once_equal_fits_that_are_made_apart(timed, monkeypatch):
+    """Without doubtful candidates, the weights of never-used memories come from the same fits as the others."""
+    history = replace(world(requests=300), timed=timed)
+    make = maker(history)
+    asked = ask_held_out(history, make, seed=0)[0]
+    names = make(history.log()).features
+    assert asked is not None and not asked.doubtful.any()
+    never, plain = (np.array([name.startswith(one) for name in names]) for one in ("never_used", "similarity"))
+    options = {"timed": timed, "never": never, "plain": plain.astype(np.float32)}
+    once = fit_kind(asked, np.full(len(names), 0.1), **options)
+    monkeypatch.setattr(HeldOutQuestions, "settled", replace)  # a copy
+    apart = fit_kind(asked, np.full(len(names), 0.1), **options)
+    np.testing.assert_array_equal(once.weights, apart.weights)
+    np.testing.assert_array_equal(once.scores, apart.scores)
+
+
 def test_validation_agrees_with_later_recall():
     """Validation predicts later recall, although never-used items resemble the requests and displace others."""
     asked = world(requests=500, things=90)

@@ -246,7 +246,9 @@ def fit_kind(
     """
     views = [_View.of(held_out, prior, np.ones(len(prior), bool) if never is None else ~never, timed, plain)]
     if never is not None:
-        views.append(_View.of(held_out.settled(), prior, never, timed, plain))
+        settled = held_out.settled()
+        same = settled is held_out  # then the fits of both are the same, too
+        views.append(replace(views[0], mine=never) if same else _View.of(settled, prior, never, timed, plain))
     every, part = np.arange(len(held_out)), held_out.part
 
     def ways(questions: Int64) -> list[_FitSettings]:

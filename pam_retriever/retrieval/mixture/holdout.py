@@ -114,8 +114,8 @@ class HeldOutQuestions:
         return len(self.part)
 
     def settled(self) -> HeldOutQuestions:
-        """Returns the same questions without doubtful candidates."""
-        if self.doubtful is None:
+        """Returns the same questions without doubtful candidates; itself if there are none."""
+        if self.doubtful is None or not self.doubtful.any():
             return self
         chosen = ~self.doubtful
         choices, row, reached = self.choices.only(chosen), self.row[chosen], self.reached[chosen]
