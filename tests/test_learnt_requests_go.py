@@ -12,7 +12,7 @@ from test_learnt_requests import DIM, weights_of
 from test_learnt_requests import copy as copy
 from test_learnt_requests import fitted as fitted
 
-from pam_retriever import IndexFormatError, PredictiveAssociativeIndex
+from pam_retriever import IndexFormatError, InvalidInput, PredictiveAssociativeIndex
 from pam_retriever.experience.feedback import LEARNT_REQUESTS, MIXTURE
 from pam_retriever.retrieval.mixture import learnt_fitting
 from pam_retriever.store.sqlite.database import SQLiteDatabase
@@ -67,6 +67,19 @@ def test_a_fit_that_ends_after_all_feedback_is_gone_stores_nothing_of_it(copy, m
     settings = copy._store.database.settings
     assert weights_of(copy) is None
     assert settings.get(LEARNT_REQUESTS) is None and settings.get(MIXTURE) is None
+
+
+@pytest.mark.parametrize("from_scratch", [False, True])
+def test_a_fit_without_any_feedback_left_removes_what_was_learnt_from_it(copy, from_scratch):
+    """There are no trajectories, either; the next fit has nothing to remove, and says so."""
+    copy.delete_feedback(where={})
+    assert copy.fit(from_scratch=from_scratch, progress=False).requests == 0
+    settings = copy._store.database.settings
+    assert settings.get(MIXTURE) is None and settings.get(LEARNT_REQUESTS) is None
+    report = copy.last_fit()
+    assert report.requests == 0 and not report.validation.worths
+    with pytest.raises(InvalidInput, match="no trajectories"):
+        copy.fit(from_scratch=from_scratch, progress=False)
 
 
 def test_no_commit_of_a_fit_holds_weights_of_a_removed_request(copy, monkeypatch):

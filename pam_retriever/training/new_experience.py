@@ -10,7 +10,13 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.experience.trajectories import Episode, TrajectoryLike, read_in_batches, read_trajectories
 from pam_retriever.store.base import Store
 from pam_retriever.store.growth import LearnedSteps
-from pam_retriever.store.learnt import FROM_EXPERIENCE, learnt_what_was_deleted, nothing_to_learn
+from pam_retriever.store.learnt import (
+    FROM_EXPERIENCE,
+    FROM_FEEDBACK,
+    is_stored,
+    learnt_what_was_deleted,
+    nothing_to_learn,
+)
 from pam_retriever.store.model_metadata import FORGOTTEN
 from pam_retriever.store.readwrite import ReadWriteLock
 from pam_retriever.store.write_trajectories import check_known, steps_in, stored_beginning
@@ -171,13 +177,17 @@ def report_nothing(store: Store, lock: ReadWriteLock, config: FitConfig) -> FitR
 
 
 def nothing_left(store: Store, lock: ReadWriteLock, source: Source) -> bool:
-    """Returns whether there is no trajectory of two steps, but weights to discard, or feedback to learn from."""
+    """Returns whether there is no trajectory of two steps, but weights to discard, or feedback to learn from.
+
+    Weights that were learnt from feedback, all of which is gone, are to be discarded, too.
+    """
     if source.trajectories is not None or source.group_by is not None:
         return False
     with lock.shared():
         if not nothing_to_learn(store.links):
             return False
-        return _discardable(store, source.from_scratch) or len(store.database.feedback) > 0
+        learnt = any(is_stored(store.database.settings, name) for name in FROM_FEEDBACK)
+        return learnt or _discardable(store, source.from_scratch) or len(store.database.feedback) > 0
 
 
 def discard_forgotten(store: Store, lock: ReadWriteLock, from_scratch: bool = False) -> None:
