@@ -152,14 +152,14 @@ def test_the_cells_of_a_query_are_found_by_a_scan_of_their_centres(monkeypatch):
     for cell in range(graph.ntotal):
         if cells.list_size(cell):
             own[faiss.rev_swig_ptr(cells.get_ids(cell), cells.list_size(cell))] = cell
-    np.testing.assert_array_equal(backend._centres.reconstruct_n(0, graph.ntotal), centres)
+    np.testing.assert_array_equal(backend._cells.centres.reconstruct_n(0, graph.ntotal), centres)
     backend.probed = 4
     for query, found in zip(asked, backend.search(asked, 5)[1], strict=True):
         inside = np.flatnonzero(np.isin(own, np.argsort(-(centres @ query))[:4]))
         best = inside[np.argsort(-(stored[inside] @ query))[:5]]
         assert len(set(best.tolist()) & set(found.tolist())) >= 4
-    backend._centres = faiss.IndexFlatIP(WIDTH)  # other centres: the search must use these
-    backend._centres.add(np.where(np.arange(len(centres))[:, None] == 7, asked[0], 0).astype(np.float32))
+    backend._cells.centres = faiss.IndexFlatIP(WIDTH)  # other centres: the search must use these
+    backend._cells.centres.add(np.where(np.arange(len(centres))[:, None] == 7, asked[0], 0).astype(np.float32))
     backend.probed = 1
     found = backend.search(asked[:1], 5)[1][0]
     assert set(own[found[found >= 0]].tolist()) == {7}  # -1: the cell holds fewer than five keys

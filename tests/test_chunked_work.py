@@ -7,7 +7,7 @@ import pytest
 from conftest import DIM, QUICK, WINDOW
 
 from pam_retriever import FitConfig, IndexFormatError, PredictiveAssociativeIndex
-from pam_retriever.ann import FaissBackend, base, make_backend
+from pam_retriever.ann import FaissBackend, base, factory, make_backend
 from pam_retriever.ann import faiss as faiss_backend
 from pam_retriever.store.folder.repair import check
 from pam_retriever.store.stored_keys import StoredVectors
@@ -129,7 +129,7 @@ def test_chunks_are_trained_on_a_sample_of_all_of_them(monkeypatch):
     """An index trains on a sample of all chunks. These keys are sorted: the first chunk is not like the others."""
     monkeypatch.setattr(base, "AT_ONCE", 4_000)
     monkeypatch.setattr(faiss_backend, "BLOCK", 4_000)
-    monkeypatch.setattr(faiss_backend, "SAMPLED", 3_000)
+    monkeypatch.setattr(factory, "SAMPLED", 3_000)
     keys = np.random.default_rng(2).standard_normal((20_000, 24)).astype(np.float32)
     keys += 5 * np.repeat(np.eye(24, dtype=np.float32)[:5], 4_000, axis=0)
     asked, exact = keys[::199] + 0.01, make_backend("exact", 24)

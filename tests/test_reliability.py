@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.reliability import operations, soak
-from pam_retriever.ann import factory, faiss
+from pam_retriever.ann import cells, factory, faiss
 
 ROOT = Path(__file__).parent.parent
 
@@ -32,7 +32,7 @@ def test_an_agent_s_load_on_three_tenants_loses_nothing(tmp_path):
 
 
 def test_the_operations_on_ivf_have_cells(monkeypatch):
-    for module, name in ((factory, "IVF_FROM"), (faiss, "IVF_PROBED_SHARE")):
+    for module, name in ((factory, "IVF_FROM"), (cells, "SHARE_OF_FLOAT")):
         monkeypatch.setattr(module, name, getattr(module, name))  # the run changes them
     operations.run("faiss:ivf", 1, 1)
     index = faiss.FaissBackend(4, "ivf")

@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from benchmarks import report
 from pam_retriever import FitConfig, PredictiveAssociativeIndex, Trajectory, UnknownId
-from pam_retriever.ann import factory, faiss
+from pam_retriever.ann import cells, factory
 
 BACKENDS = ["exact", "faiss:flat", "faiss:hnsw", "faiss:ivf", "faiss"]
 DIM, NAMES, WINDOW = 4, 40, 2
@@ -184,7 +184,7 @@ class World:
 def run(backend: str, operations: int, seed: int) -> dict[str, Any]:
     """Runs ``operations`` operations; returns the counts, and the first difference if there is one."""
     if backend == "faiss:ivf":  # cells even for few memories; all are searched, so that results are exact
-        factory.IVF_FROM, faiss.IVF_PROBED_SHARE = 8, 1.0
+        factory.IVF_FROM, cells.SHARE_OF_FLOAT = 8, 1.0
     kinds, weights = list(WEIGHTS), np.array(list(WEIGHTS.values()))
     counts: Counter[str] = Counter()
     started, difference = time.monotonic(), None

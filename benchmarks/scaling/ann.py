@@ -151,14 +151,14 @@ def inverted(keys: np.ndarray, queries: np.ndarray, truth: np.ndarray, what: str
     points = []
     for share in SHARES:
         backend.probed = max(4, int(share * backend.choice.cells))
-        coarse = faiss.SearchParametersIVF(nprobe=backend._probed())
+        coarse = faiss.SearchParametersIVF(nprobe=backend.probed)
         fine = faiss.IndexRefineSearchParameters(k_factor=(times * K + more) / K, base_index_params=coarse)
         engines: dict[str, Search] = {
             "bare FAISS": lambda q, p=coarse: backend._index.search(q, K, params=p)[1],
             "bare FAISS, refined in memory": lambda q, p=fine: refined.search(q, K, params=p)[1],
             "pam-retriever": lambda q: backend.search(q, K)[1],
         }
-        points.append(measure(engines, queries, truth, {"nprobe": backend._probed()}))
+        points.append(measure(engines, queries, truth, {"nprobe": backend.probed}))
     about = {
         "factory": backend.choice.factory,
         "build_seconds": built,

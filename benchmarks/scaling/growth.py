@@ -187,9 +187,11 @@ def look_up(index: PredictiveAssociativeIndex, backend: FaissBackend) -> dict[st
             which = np.concatenate([best[name][1], part[top]], axis=1)
             order = np.argsort(-both, axis=1)[:, :10]
             best[name] = np.take_along_axis(both, order, axis=1), np.take_along_axis(which, order, axis=1)
-    result: dict[str, Any] = {"cells": backend.choice.cells, "probed": backend._probed()}
+    cells = backend._cells
+    assert cells is not None
+    result: dict[str, Any] = {"cells": backend.choice.cells, "probed": cells.usual, "measured": cells.measured}
     for share in SHARES:
-        backend.probed = max(1, int(share * result["probed"]))
+        backend.probed = None if share == 1 else max(1, int(share * cells.usual))
         one = {name: searched(backend, queries, best[name][1]) for name, queries in kinds.items()}
         if share == 1:
             result |= one

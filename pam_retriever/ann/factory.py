@@ -14,6 +14,7 @@ KINDS, CODES = ("auto", "flat", "hnsw", "ivf"), ("fp16", "sq8", "pq")
 FLAT_UP_TO = 100_000
 HNSW_UP_TO = 1_000_000
 IVF_FROM = 1_600  # fewer keys cannot train sqrt(n) cells with FAISS's 39 keys per cell, nor a quantiser
+KEYS_OF_CELL, SAMPLED = 20, 100_000  # number of keys per cell, and smallest total, to train cells and quantisers
 HNSW_NEIGHBOURS = 32
 # from this many cells on, a graph finds the cell of an added key. With fewer, a scan takes as long in bulk, and a graph
 # put one key in forty into a wrong cell (benchmarks/notes/scaling.md)
@@ -38,6 +39,11 @@ class Choice:
     factory: str
     cells: int
     reason: str
+
+    @property
+    def sample(self) -> int:
+        """The number of keys on which the index is trained."""
+        return max(KEYS_OF_CELL * self.cells, SAMPLED)
 
 
 def read_kind(name: str) -> tuple[str, str]:
@@ -79,7 +85,9 @@ def choose(kind: str, code: str, size: int, width: int) -> Choice:
             reason = f"above {HNSW_UP_TO:,} keys a graph builds slowly, and float32 keys are {gigabytes:.1f} GB"
     coded = {"": "Flat", "fp16": "SQfp16", "sq8": "SQ8", "pq": f"PQ{-(-width // 2)}x4fs"}[code]
     if kind == "ivf":
-        cells = int(size**0.5) if not code else min(4 * int(size**0.5), size // 39, MOST_CELLS)
+        root = int(size**0.5)
+        many = max(4 * root, min(8 * root, GRAPH_OVER_CELLS_FROM))  # smaller cells have more of what is near per key
+        cells = root if not code else min(many, size // KEYS_OF_CELL, MOST_CELLS)
         graph = f"_HNSW{HNSW_NEIGHBOURS}" if cells > GRAPH_OVER_CELLS_FROM else ""
         return Choice(kind, code, f"IVF{cells}{graph},{coded}", cells, reason)
     factory = f"HNSW{HNSW_NEIGHBOURS},{coded}" if kind == "hnsw" else coded

@@ -16,16 +16,16 @@ import numpy as np
 
 from pam_retriever.ann.base import AnnFiles, Chunked, chunks, read_keys
 from pam_retriever.ann.bounded import scan_flat
+from pam_retriever.ann.cells import ASKED, BETWEEN, NEAREST, Cells, map_cells
 from pam_retriever.ann.checked import check_read
 from pam_retriever.ann.factory import Choice, choose, read_kind
 from pam_retriever.ann.faiss_indexes import (
     OldKeys,
+    bytes_of,
     cached_parameters,
     erase_codes,
     graph_keys,
-    look_up,
     ranked,
-    scanned_centres,
     search_parameters,
 )
 from pam_retriever.ann.flat import FlatKeys
@@ -41,15 +41,10 @@ log = logging.getLogger(__name__)
 
 BLOCK = 100_000  # keys per call of FAISS, which links them with several threads
 HNSW_BUILD, HNSW_SEARCH = 100, 128
-IVF_PROBED_SHARE = 0.15
-# a query searches this factor times the square root of the number of cells of a compressed index, up to a limit
-# (docs/reference/scaling.md)
-PROBED, MOST_PROBED = 2.5, 80
 SCAN_UP_TO = 10_000  # a filter with at most this many rows is answered exactly, by a scan
 # filtered graph search: look up this many times the k nearest, up to a limit; see ``_among_nearest``
 SPARE, MOST_NEAREST = 4, 500
 DEAD_SHARE = 0.25  # share of removed rows at which HNSW and IVF are rebuilt without them
-TRAINED_ON, SAMPLED = 40, 100_000  # number of keys per cell, and smallest total, to train cells and quantisers
 CLUSTERING_ROUNDS = 5  # more rounds did not change the measured recall (docs/reference/scaling.md)
 # candidates that a code needs, as a factor of k plus a constant, to lose under 1 % of recall@10
 CANDIDATES = {"": (1, 0), "fp16": (1, 8), "sq8": (2, 32), "pq": (8, 160)}
@@ -83,7 +78,7 @@ class FaissBackend:
         self._index: Any
         self._positions: IdMap
         self._full: VectorFile | None
-        self._centres: Any  # of IVF's cells, for a scan; None if FAISS finds the cells
+        self._cells: Cells | None  # of a trained inverted file
         self.choice = choose(self._wanted, self._wanted_code, 0, width)
         self._reset(0)
 
@@ -114,19 +109,7 @@ class FaissBackend:
     @property
     def bytes(self) -> int:
         """Bytes of keys and positions in memory; the full keys of a compressed index are on the disk."""
-        graph = 0
-        if self.kind == "hnsw":
-            graph = 4 * self._index.hnsw.neighbors.size() + 8 * self._index.hnsw.offsets.size()
-        codes = int(self._index.ntotal) * (self._code_size() + (8 if self.kind == "ivf" else 0))
-        centres = (1 if self._centres is None else 2) * 4 * self.choice.cells * self.width
-        return codes + int(graph) + centres + self._positions.bytes
-
-    def _code_size(self) -> int:
-        if self.kind != "hnsw":
-            return int(self._index.code_size)
-        import faiss
-
-        return int(faiss.downcast_index(self._index.storage).code_size)
+        return bytes_of(self._index) + self._positions.bytes
 
     def rebuild(self, rows: Int64, keys: Chunked) -> None:
         count = len(rows)
@@ -142,17 +125,35 @@ class FaissBackend:
             self._train(keys, count)
         for at in range(0, count, BLOCK):
             self._append(rows[at : at + BLOCK], read_keys(keys, slice(at, min(at + BLOCK, count)), self.width))
+        self._measure_cells()
 
     def _train(self, keys: Chunked, count: int) -> None:
         """Trains the cells and the quantiser on a sample of ``count`` keys."""
-        step = max(1 if count <= BLOCK else 2, count // sample_size(self.choice))
+        step = max(1 if count <= BLOCK else 2, count // self.choice.sample)
         if self.kind == "ivf":
             import faiss
 
             clustering = faiss.extract_index_ivf(self._index)
             clustering.cp.niter, clustering.cp.min_points_per_centroid = CLUSTERING_ROUNDS, 1
         self._index.train(np.ascontiguousarray(keys[0:count:step], np.float32))
-        self._centres = scanned_centres(self._index)
+        self._use_cells()
+
+    def _use_cells(self, measured: int = 0, measured_for: int = 0) -> None:
+        if self.kind == "ivf":
+            map_cells(self._index)
+            self._cells = Cells(self._index, bool(self.choice.code), self._first)
+            self._cells.measured, self._cells.measured_for = measured, measured_for
+
+    def _measure_cells(self) -> None:
+        """Measures how many cells hold the nearest keys of some stored keys, as often as the index has doubled."""
+        if self._cells is None or self._full is None or len(self) < 2 * self._cells.measured_for:
+            return
+        stored = self._positions.stored()
+        asked = stored[:: -(-len(stored) // ASKED)]
+        queries = np.array(self._full[asked])
+        queries[:, self._first or self.width :] = 0
+        nearest = self._look_up(queries, NEAREST + 1, BETWEEN * self._cells.usual, None)[1]
+        self._cells.measure(queries, np.where(nearest == asked[:, None], -1, nearest), len(self))
 
     def add(self, rows: Int64, keys: Float32) -> None:
         if not len(rows):
@@ -165,6 +166,7 @@ class FaissBackend:
             self._rebuild_with(rows, np.ascontiguousarray(keys, np.float32))
         else:
             self._append(rows, np.ascontiguousarray(keys, np.float32))
+            self._measure_cells()
 
     def reserve_disk(self, count: int) -> None:
         """Reserves disk space for ``count`` more full keys, if there are any.
@@ -237,17 +239,23 @@ class FaissBackend:
 
     def _nearest(self, queries: Float32, k: int, inside: Int64 | None) -> tuple[Float32, Int64]:
         """Returns the ``k`` best by the index. If it finds fewer, the rest is row -1."""
-        times, more = CANDIDATES[self.choice.code]
-        candidates = min(times * k + more, len(self._positions.rows))
-        scores, positions = look_up(
-            self._index, self._centres, queries, candidates, self._parameters(candidates, inside)
-        )
-        if self._full is not None:
-            scores, positions = ranked(self._full, queries, positions, k)
+        scores, positions = self._look_up(queries, k, self._number(queries, k), inside)
         if positions[:, -1].min(initial=0) < 0:  # missing results come last
             found = positions >= 0
             return np.where(found, scores, -np.inf), np.where(found, self._positions.rows[positions], -1)
         return scores, self._positions.rows[positions]
+
+    def _look_up(self, queries: Float32, k: int, cells: int, inside: Int64 | None) -> tuple[Float32, Int64]:
+        """Returns the scores and positions of the ``k`` best; -1 after the last. ``cells`` is for IVF."""
+        times, more = CANDIDATES[self.choice.code]
+        candidates, selector = min(times * k + more, len(self._positions.rows)), self._selector(inside)
+        if self._cells is not None:
+            scores, positions = self._cells.search(queries, candidates, cells, inside, selector)
+        else:
+            wide = max(HNSW_SEARCH, 2 * candidates) if self.kind == "hnsw" else 0
+            parameters = cached_parameters(wide) if selector is None else search_parameters(wide, selector)
+            scores, positions = self._index.search(queries, candidates, params=parameters)
+        return (scores, positions) if self._full is None else ranked(self._full, queries, positions, k)
 
     @property
     def _is_plain(self) -> bool:
@@ -263,25 +271,18 @@ class FaissBackend:
         mask[positions] = True
         return mask
 
-    def _parameters(self, k: int, inside: Int64 | None) -> Any:
-        """FAISS's search parameters: the width of the search, and the positions that it may return."""
+    def _selector(self, inside: Int64 | None) -> Any:
+        """FAISS's selector of the positions that a search may return; None for all."""
         import faiss
 
-        selector = None
-        if inside is not None or self._positions.dead:
-            mask = self._positions.alive() if inside is None else self._mask(inside)
-            selector = faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))
-        if self.kind == "flat":
-            return faiss.SearchParameters(sel=selector) if selector is not None else None
-        wide = max(HNSW_SEARCH, 2 * k) if self.kind == "hnsw" else self._probed(inside)
-        return cached_parameters(self.kind, wide) if selector is None else search_parameters(self.kind, wide, selector)
+        if inside is None and not self._positions.dead:
+            return None
+        mask = self._positions.alive() if inside is None else self._mask(inside)
+        return faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))
 
-    def _probed(self, inside: Int64 | None = None) -> int:
-        """The number of cells to search. A filter makes it larger, so that the number of compared keys is the same."""
-        cells, usual = self.choice.cells, self.probed
-        if not usual:
-            usual = max(4, int(min(PROBED * cells**0.5, MOST_PROBED) if self.choice.code else IVF_PROBED_SHARE * cells))
-        return usual if inside is None else min(cells, usual * len(self) // len(inside))
+    def _number(self, queries: Float32, k: int) -> int:
+        """The number of IVF's cells for a search without a filter."""
+        return 0 if self._cells is None else self.probed or self._cells.number(queries, k)
 
     def _reset(self, size: int) -> None:
         """Replaces the index by an empty one of the kind that fits ``size`` rows."""
@@ -292,13 +293,9 @@ class FaissBackend:
         self._positions = IdMap()
         self._index = self._new_index()
         self._full = VectorFile(self.width, self._folder) if choice.code else None
-        self._centres = None
+        self._cells = None
         if self.kind == "hnsw":
             self._index.hnsw.efConstruction = HNSW_BUILD
-        elif self.kind == "ivf" and not choice.code:
-            import faiss
-
-            self._index.set_direct_map_type(faiss.DirectMap.Array)
 
     def _new_index(self) -> Any:
         if self._is_plain:
@@ -356,6 +353,8 @@ class FaissBackend:
             "keys_checksum": self._full.checksum,
             "choice": asdict(self.choice),
             "trained_for": self._trained_for,
+            "first": self._first,
+            "measured": (0, 0) if self._cells is None else (self._cells.measured, self._cells.measured_for),
         }
 
     def restore(self, folder: Path, saved: dict[str, Any], read_only: bool) -> None:
@@ -376,8 +375,11 @@ class FaissBackend:
         full, checksum = f"{name.replace('ann', 'keys')}.f32", int(saved["keys_checksum"])
         self._full = VectorFile(self.width, folder, full, keys, checksum, read_only)
         self._index, self._positions, self.choice = index, IdMap(rows), choice
-        self._centres = scanned_centres(index)
-        self._trained_for = int(saved["trained_for"])
+        self._trained_for, self._first = int(saved["trained_for"]), int(saved.get("first", 0))
+        measured, measured_for = map(int, saved.get("measured", (0, 0)))
+        if min(measured, measured_for) < 0:
+            raise ValueError(f"{name} has {measured} cells for {measured_for} keys")
+        self._use_cells(measured, measured_for)
 
     def _append(self, rows: Int64, keys: Float32) -> None:
         if not len(rows):
@@ -393,8 +395,3 @@ class FaissBackend:
         stored = self._positions.stored()
         old = OldKeys(self._index, self._full, stored, keys)
         self.rebuild(np.concatenate([self._positions.rows[stored], rows]), old)
-
-
-def sample_size(choice: Choice) -> int:
-    """The number of keys on which an index is trained."""
-    return max(TRAINED_ON * choice.cells, SAMPLED)

@@ -7,8 +7,26 @@ from typing import Any
 
 import numpy as np
 
+from pam_retriever.ann.cells import map_cells
+from pam_retriever.ann.flat import FlatKeys
 from pam_retriever.ann.vector_file import VectorFile
 from pam_retriever.types import Bools, Float32, Int64
+
+
+def bytes_of(index: Any) -> int:
+    """Returns the bytes of a flat, HNSW or IVF index in memory."""
+    if isinstance(index, FlatKeys):
+        return index.ntotal * index.code_size
+    import faiss
+
+    if isinstance(index, faiss.IndexHNSW):
+        graph = 4 * index.hnsw.neighbors.size() + 8 * index.hnsw.offsets.size()
+        return int(index.ntotal * faiss.downcast_index(index.storage).code_size + graph)
+    if not isinstance(index, faiss.IndexIVF):
+        return int(index.ntotal * index.code_size)
+    # beside its code, a key has a number, and a place in the map of cells; centres that a graph has are copied
+    copies = 2 if isinstance(faiss.downcast_index(index.quantizer), faiss.IndexHNSW) else 1
+    return int(index.ntotal * (index.code_size + 16) + copies * 4 * index.nlist * index.d)
 
 
 def erase_codes(index: Any, alive: Bools) -> None:
@@ -27,8 +45,11 @@ def erase_codes(index: Any, alive: Bools) -> None:
         return
     if isinstance(index, faiss.IndexIVF):
         count = index.ntotal
+        index.set_direct_map_type(faiss.DirectMap.NoMap)  # FAISS removes nothing from an index with a map
         index.remove_ids(faiss.IDSelectorBatch(dead))
         index.ntotal = count  # the next key gets the position after the last, as before
+        _clear_ends(index)
+        map_cells(index)
         return
     if not isinstance(index, faiss.IndexHNSW):
         _codes(index)[dead] = 0
@@ -44,32 +65,35 @@ def erase_codes(index: Any, alive: Bools) -> None:
         codes[position] = codes[near[0]] if len(near) else 0
 
 
-def search_parameters(kind: str, wide: int, selector: Any = None) -> Any:
-    """Returns the parameters of FAISS for a search of width ``wide`` in HNSW or IVF."""
-    import faiss
+def _clear_ends(index: Any) -> None:
+    """Clears the codes after the last of each cell, if cells store codes in blocks.
 
-    if kind == "hnsw":
-        return faiss.SearchParametersHNSW(sel=selector, efSearch=wide)
-    return faiss.SearchParametersIVF(sel=selector, nprobe=wide)
-
-
-cached_parameters = lru_cache(search_parameters)  # creating the parameters takes a tenth of a short search
-
-
-def scanned_centres(index: Any) -> Any:
-    """Returns the centres of the cells, if FAISS has a graph over them; else None.
-
-    The graph finds the cells of stored keys, when keys are added. A query weights the parts of a key, so it lies far
-    from all stored keys, and the graph may miss its best cells (docs/reference/scaling.md).
+    FAISS (1.15) adds a code by setting bits of its place in a block, and leaves those of a removed code there.
     """
     import faiss
 
-    graph = faiss.downcast_index(index.quantizer) if hasattr(index, "quantizer") else None
-    if not isinstance(graph, faiss.IndexHNSW):
-        return None
-    centres = faiss.IndexFlatIP(graph.d)
-    centres.add(graph.storage.reconstruct_n(0, int(graph.ntotal)))
-    return centres
+    lists = faiss.downcast_InvertedLists(index.invlists)
+    if not isinstance(lists, faiss.BlockInvertedLists):
+        return
+    packer, none = lists.packer, np.zeros(lists.packer.code_size, np.uint8)
+    for cell in range(index.nlist):
+        blocks, in_last = divmod(lists.list_size(cell), lists.n_per_block)
+        if in_last:
+            codes = faiss.rev_swig_ptr(lists.get_codes(cell), (blocks + 1) * lists.block_size)
+            for place in range(in_last, lists.n_per_block):
+                packer.pack_1(none, place, codes[-lists.block_size :][None])
+
+
+def search_parameters(wide: int, selector: Any = None) -> Any:
+    """Returns the parameters of FAISS for a search of width ``wide`` in HNSW, or in a flat index (0)."""
+    import faiss
+
+    if wide:
+        return faiss.SearchParametersHNSW(sel=selector, efSearch=wide)
+    return None if selector is None else faiss.SearchParameters(sel=selector)
+
+
+cached_parameters = lru_cache(search_parameters)  # creating the parameters takes a tenth of a short search
 
 
 def graph_keys(index: Any) -> Float32:
@@ -80,20 +104,6 @@ def graph_keys(index: Any) -> Float32:
     count = int(storage.ntotal)
     keys: Float32 = faiss.rev_swig_ptr(storage.get_xb(), count * storage.d).reshape(count, storage.d)
     return keys
-
-
-def look_up(index: Any, centres: Any, queries: Float32, k: int, parameters: Any) -> tuple[Float32, Int64]:
-    """Returns the scores and positions (Q, k) that FAISS finds; ``centres`` from ``scanned_centres``."""
-    if centres is None:
-        scores, positions = index.search(queries, k, params=parameters)
-        return scores, positions
-    import faiss
-
-    nearness, cells = centres.search(queries, parameters.nprobe)
-    scores, positions = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
-    pointers = [faiss.swig_ptr(array) for array in (cells, nearness, scores, positions)]
-    index.search_preassigned_c(len(queries), faiss.swig_ptr(queries), k, *pointers, False, parameters)
-    return scores, positions
 
 
 def ranked(full: VectorFile, queries: Float32, positions: Int64, k: int) -> tuple[Float32, Int64]:

@@ -1,0 +1,208 @@
+"""Which cells of an inverted file a search looks into.
+
+Without a filter these are the nearest cells, of a number that is measured when a compressed index is built: so many
+hold nearly all the nearest keys of stored keys. A filter may leave keys that lie far from the query. So behind it a
+search goes on to the next cells until it has seen a certain number of keys that pass, which needs no assumption about
+where these lie.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.types import Float32, Int64
+
+SHARE_OF_FLOAT = 0.15  # of the cells of float32 keys
+# a query of which nothing was measured looks into this factor times the square root of the number of cells of a
+# compressed index, up to a limit; the measured number is between a quarter and four times of it
+USUAL, MOST_USUAL, BETWEEN = 2.5, 160, 4
+FOUND = 0.99  # share of the nearest keys that the measured number of cells holds
+NEAREST, ASKED = 10, 128  # nearest keys of how many stored keys
+# if a share s of the keys passes a filter, s ** PASSING of the usual number of keys must have been seen among those
+# that pass (benchmarks/notes/performance.md)
+PASSING = 0.4
+# if what passes is spread over the cells this much more unevenly than at random, as the memories of one user are, it
+# takes more: what is measured holds for keys like all others
+UNEVEN, MORE = 2, 3
+COUNTED = 50_000  # keys that pass, of which the cells are counted; of more only a sample
+TOGETHER = 256  # queries whose cells are sorted at once
+
+
+class Cells:
+    """The cells of a trained inverted file.
+
+    Args:
+        index: FAISS's inverted file.
+        is_compressed: whether its keys are codes.
+        first: a query with zeros after its first so many numbers is a query of the measured kind; 0 if all are.
+
+    Attributes:
+        measured: number of cells that ``measure`` found; 0 before.
+        measured_for: number of keys at that time.
+        centres: flat index of the centres of the cells.
+    """
+
+    def __init__(self, index: Any, is_compressed: bool, first: int = 0) -> None:
+        self._index, self.centres = index, centres_of(index)
+        self._is_compressed, self._first = is_compressed, first
+        self.measured, self.measured_for = 0, 0
+        self._counted = 0, np.zeros(int(index.nlist), np.int64)  # number of keys, of all and in each cell
+
+    @property
+    def usual(self) -> int:
+        """The number of cells for queries of which nothing was measured."""
+        count = int(self._index.nlist)
+        if not self._is_compressed:
+            return max(4, int(SHARE_OF_FLOAT * count))
+        return max(4, int(min(USUAL * count**0.5, MOST_USUAL)))
+
+    def number(self, queries: Float32, k: int) -> int:
+        """Returns the number of cells for the ``k`` nearest keys of the queries, without a filter."""
+        is_measured = self.measured and not (self._first and queries[:, self._first :].any())
+        wanted = self.measured if is_measured else max(self.measured, self.usual)
+        return int(min(self._index.nlist, wanted * max(1, k / NEAREST) ** 0.5))
+
+    def search(
+        self, queries: Float32, k: int, number: int, inside: Int64 | None = None, selector: Any = None
+    ) -> tuple[Float32, Int64]:
+        """Returns the scores and positions (Q, k) of the best keys in the cells; -1 after the last.
+
+        Args:
+            queries: (Q, width).
+            k: number of keys.
+            number: number of cells to look into without a filter.
+            inside: positions that pass the filter; None without one.
+            selector: FAISS's selector of the positions that may be returned; None for all.
+        """
+        import faiss
+
+        if inside is None:
+            nearness, cells = self.centres.search(queries, number)
+        else:
+            nearness, cells = self._behind(queries, inside, number)
+        scores, positions = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
+        pointers = [faiss.swig_ptr(array) for array in (cells, nearness, scores, positions)]
+        parameters = faiss.SearchParametersIVF(sel=selector, nprobe=cells.shape[1])
+        self._index.search_preassigned_c(len(queries), faiss.swig_ptr(queries), k, *pointers, False, parameters)
+        return scores, positions
+
+    def measure(self, keys: Float32, nearest: Int64, count: int) -> None:
+        """Sets ``measured`` to the number of cells that hold nearly all of the nearest keys.
+
+        Args:
+            keys: (Q, width) queries.
+            nearest: (Q, n) the positions of the nearest keys of each; -1 for none.
+            count: number of all keys.
+        """
+        self.measured_for = count
+        cells = np.argsort(-self._scores(keys), axis=1)
+        rank = np.empty_like(cells)
+        np.put_along_axis(rank, cells, np.arange(cells.shape[1])[None], axis=1)
+        needed = np.take_along_axis(rank, self._of(nearest), axis=1)[nearest >= 0] + 1
+        if len(needed):
+            wanted = int(np.quantile(needed, FOUND, method="higher"))
+            self.measured = min(max(wanted, self.usual // BETWEEN), self.usual * BETWEEN, cells.shape[1])
+
+    def _behind(self, queries: Float32, inside: Int64, number: int) -> tuple[Float32, Int64]:
+        """Returns the nearness and the numbers (Q, n) of the nearest cells with enough keys that pass; -1 for none."""
+        step = max(1, len(inside) // COUNTED)
+        passing = np.bincount(self._of(inside[::step]), minlength=self._index.nlist) * step
+        share, mean = len(inside) / self._index.ntotal, self._index.ntotal / self._index.nlist
+        if self._unevenness(passing, share, step) > UNEVEN:
+            number *= MORE
+        enough = number * mean * share**PASSING
+        parts = [
+            _with_enough(enough, passing, self._scores(queries[at : at + TOGETHER]))
+            for at in range(0, len(queries), TOGETHER)
+        ]
+        most = max(cells.shape[1] for _, cells in parts)
+        nearness, chosen = np.zeros((len(queries), most), np.float32), np.full((len(queries), most), -1, np.int64)
+        for part, (near, cells) in enumerate(parts):
+            at = slice(part * TOGETHER, part * TOGETHER + len(cells))
+            nearness[at, : cells.shape[1]], chosen[at, : cells.shape[1]] = near, cells
+        if step == 1:  # all were counted, so the other cells have none
+            chosen[passing[chosen] == 0] = -1
+        return nearness, chosen
+
+    def _unevenness(self, passing: Int64, share: float, step: int) -> float:
+        """Returns the variance of the number of passing keys in a cell, relative to that of keys drawn at random.
+
+        Args:
+            passing: (cells,) number of keys that pass.
+            share: share of all keys that pass.
+            step: the numbers are of one in so many passing keys, times this.
+        """
+        expected = share * self._sizes
+        variance = step * expected * (1 - share / step)
+        some = variance > 0
+        squares = (passing[some] - expected[some]) ** 2
+        return float((squares / variance[some]).mean()) if some.any() else 0.0
+
+    @property
+    def _sizes(self) -> Int64:
+        """The number of keys in each cell."""
+        count, sizes = self._counted
+        if count != self._index.ntotal:
+            lists = self._index.invlists
+            sizes = np.array([lists.list_size(cell) for cell in range(self._index.nlist)])
+            self._counted = int(self._index.ntotal), sizes
+        return sizes
+
+    def _scores(self, queries: Float32) -> Float32:
+        """Returns the inner products (Q, cells) of the queries and the centres."""
+        import faiss
+
+        size = int(self.centres.ntotal), int(self.centres.d)
+        scores: Float32 = queries @ faiss.rev_swig_ptr(self.centres.get_xb(), size[0] * size[1]).reshape(size).T
+        return scores
+
+    def _of(self, positions: Int64) -> Int64:
+        """Returns the cells of the positions."""
+        import faiss
+
+        places = faiss.rev_swig_ptr(self._index.direct_map.array.data(), int(self._index.ntotal))
+        cells: Int64 = places[positions] >> 32  # FAISS puts the place within the cell into the lower half
+        return cells
+
+
+def _with_enough(enough: float, passing: Int64, scores: Float32) -> tuple[Float32, Int64]:
+    """Returns the scores and numbers (Q, n) of each query's best cells that hold ``enough`` passing keys; -1 for none.
+
+    Args:
+        enough: number of keys.
+        passing: (cells,) number of passing keys.
+        scores: (Q, cells).
+    """
+    best = np.argsort(-scores, axis=1)
+    seen = np.cumsum(passing[best], axis=1)
+    needed = np.minimum((seen < enough).sum(axis=1) + 1, scores.shape[1])
+    best = best[:, : needed.max()]
+    nearness = np.take_along_axis(scores, best, axis=1)
+    best[np.arange(best.shape[1]) >= needed[:, None]] = -1
+    return nearness, best
+
+
+def map_cells(index: Any) -> None:
+    """Makes FAISS keep the cell of each position of an inverted file. It builds this map anew if there is one."""
+    import faiss
+
+    index.set_direct_map_type(faiss.DirectMap.NoMap)
+    index.set_direct_map_type(faiss.DirectMap.Array)
+
+
+def centres_of(index: Any) -> Any:
+    """Returns a flat index of the centres of the cells.
+
+    If FAISS has a graph over them, it finds the cells of stored keys, when keys are added. A query weights the parts
+    of a key, so it lies far from all stored keys, and the graph may miss its best cells (docs/reference/scaling.md).
+    """
+    import faiss
+
+    centres = faiss.downcast_index(index.quantizer)
+    if not isinstance(centres, faiss.IndexHNSW):
+        return centres
+    flat = faiss.IndexFlatIP(centres.d)
+    flat.add(centres.storage.reconstruct_n(0, int(centres.ntotal)))
+    return flat
