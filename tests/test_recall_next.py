@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex, Trajectory, UnknownId
+from pam_retriever import FitConfig, IndexFormatError, InvalidInput, PredictiveAssociativeIndex, Trajectory, UnknownId
 from pam_retriever.ann.exact import ExactBackend
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.keys import unit
@@ -19,7 +19,7 @@ from pam_retriever.retrieval.sequences import recency
 from pam_retriever.retrieval.sequences.blend import fit_parts
 from pam_retriever.retrieval.sequences.features import FEATURES, HIDDEN, SHARES, NextEvidence
 from pam_retriever.retrieval.sequences.fitting import ExperienceCopy, fit_next, moments
-from pam_retriever.retrieval.sequences.mixture import NextMixture
+from pam_retriever.retrieval.sequences.mixture import KINDS, NextMixture
 from pam_retriever.retrieval.sequences.recency import HALF_LIVES, Recency
 from pam_retriever.retrieval.sequences.steps import AT_ONCE, WORK, LastSteps, batches
 from pam_retriever.retrieval.sequences.transitions import Occurrences, total
@@ -559,8 +559,11 @@ def test_the_prior_names_shares_that_are_there():
     np.testing.assert_allclose(again.weights, prior.weights, atol=1e-4)
     np.testing.assert_allclose(again.parts, prior.parts, atol=1e-4)
     assert NextMixture.from_dict({**prior.to_dict(), "features": ["another"]}) is None
-    with pytest.raises(InvalidInput, match="Fit again"):
-        NextMixture.from_dict({"features": [*FEATURES, *SHARES]})
+    damaged = prior.to_dict()
+    damaged["weights"][KINDS[0]][0] = float("nan")
+    for wrong in ({"features": [*FEATURES, *SHARES]}, [1], damaged, {**prior.to_dict(), "calibration": {}}):
+        with pytest.raises(IndexFormatError, match="Fit again"):
+            NextMixture.from_dict(wrong)
 
 
 # ---- invalid arguments

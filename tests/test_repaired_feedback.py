@@ -14,7 +14,7 @@ import pytest
 from test_learnt_requests import DIM, weights_of
 from test_learnt_requests import fitted as fitted
 
-from pam_retriever import IndexFormatError, PredictiveAssociativeIndex
+from pam_retriever import FitConfig, IndexFormatError, PredictiveAssociativeIndex
 from pam_retriever.store.folder.repair import check, repair
 
 Change = Callable[[sqlite3.Connection], object]
@@ -207,6 +207,21 @@ def test_damage_of_what_fit_learnt_stops_no_deletion_and_is_mended(folder, tmp_p
             index.fit(progress=False)
         assert np.isfinite(index.recall(np.ones(DIM), k=3, text="please").scores).all()
     assert check(folder) == []
+
+
+def test_damaged_weights_of_recall_next_are_found_and_mended(folder):
+    with PredictiveAssociativeIndex.open(folder) as index:
+        index.observe_many([[f"t{(start + 3 * at) % 40}" for at in range(8)] for start in range(40)])
+        index.fit(config=FitConfig(hidden=8, passes=2), progress=False)
+        assert index._store.database.settings.weights("next") is not None
+    damage(folder, run("UPDATE weights SET safetensors = x'00' WHERE name = 'next'"))
+    assert any("'next'" in line for line in check(folder))
+    assert any("'next'" in line and "fit()" in line for line in repair(folder))
+    assert check(folder) == []
+    with PredictiveAssociativeIndex.open(folder) as index:
+        assert index.recall_next(["t3", "t6"], k=3)
+        index.fit(progress=False)
+        assert index._store.database.settings.weights("next") is not None
 
 
 def test_a_damaged_bound_on_popularity_says_how_to_set_it_again(folder):

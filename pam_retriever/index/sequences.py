@@ -165,7 +165,7 @@ class Sequences(IndexBase):
                     "Open a folder, or keep it in memory.",
                 )
             stored = view.database.settings.get(NEXT)
-            mixture = NextMixture.from_dict(stored) if isinstance(stored, dict) else None
+            mixture = None if stored is None else NextMixture.from_dict(stored)
             packed = None if mixture is None else view.database.settings.weights(NEXT)
             if mixture is not None and packed:
                 mixture = replace(mixture, bilinear=Bilinear.unpack(packed, self.dim))

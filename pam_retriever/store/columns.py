@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from pam_retriever.errors import IndexFormatError
-from pam_retriever.types import Float32, Int64
+from pam_retriever.errors import IndexFormatError, counted
+from pam_retriever.types import Float32, Float64, Int64
 
 
 def number_rows(ids: Sequence[str], known: Mapping[str, int], last: int) -> tuple[Int64, int]:
@@ -73,3 +73,17 @@ def from_blobs(blobs: list[bytes], dim: int) -> Float32:
             "Run pam-retriever check on the folder.",
         )
     return array
+
+
+def finite_numbers(given: Any, length: int) -> Float64:
+    """Returns a stored list of numbers as an array (length,).
+
+    Raises:
+        TypeError, ValueError: it is something else, or has numbers that float32 cannot hold.
+    """
+    row: Float64 = np.array(given, np.float64)
+    if row.shape != (length,):
+        raise ValueError(f"an array of shape {row.shape} in place of {counted(length, 'number')}")
+    if not (np.abs(row) <= np.finfo(np.float32).max).all():
+        raise ValueError("a number that is not finite")
+    return row

@@ -10,8 +10,9 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from pam_retriever.errors import IndexFormatError, counted
+from pam_retriever.errors import IndexFormatError
 from pam_retriever.experience.feedback import LEARNT_REQUESTS, MIXTURE
+from pam_retriever.store.columns import finite_numbers
 from pam_retriever.store.database import Settings
 from pam_retriever.types import Float32, Float64, Int64
 
@@ -56,11 +57,11 @@ class StoredMixture:
         try:
             given: Mapping[str, Any] = dict(stored)  # type: ignore[call-overload]  # else a TypeError, as below
             features = tuple(map(str, given["features"]))
-            weights = [_finite(given["weights"][kind], len(features)) for kind in KINDS]
-            calibration = [_finite(given["calibration"][kind], OF_CALIBRATION) for kind in KINDS]
+            weights = [finite_numbers(given["weights"][kind], len(features)) for kind in KINDS]
+            calibration = [finite_numbers(given["calibration"][kind], OF_CALIBRATION) for kind in KINDS]
             worded = given.get("worded") is not False  # versions up to 0.1 did not store it, nor the next
             alone = given.get("uninfluenced")
-            uninfluenced = None if alone is None else _finite(alone, len(features)).astype(np.float32)
+            uninfluenced = None if alone is None else finite_numbers(alone, len(features)).astype(np.float32)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise unreadable("mixture", f"{type(error).__name__}: {error}") from error
         return cls(features, np.stack(weights).astype(np.float32), np.stack(calibration), uninfluenced, worded)
@@ -152,13 +153,3 @@ def defects(settings: Settings) -> Iterator[tuple[str, str]]:
             read_regression(settings, about)
     except IndexFormatError as error:
         yield LEARNT_REQUESTS, error.got
-
-
-def _finite(given: Any, length: int) -> Float64:
-    """Returns a list of numbers as an array (length,)."""
-    row: Float64 = np.array(given, np.float64)
-    if row.shape != (length,):
-        raise ValueError(f"an array of shape {row.shape} in place of {counted(length, 'number')}")
-    if not (np.abs(row) <= np.finfo(np.float32).max).all():
-        raise ValueError("a number that is not finite")
-    return row

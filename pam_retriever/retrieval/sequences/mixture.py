@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import IndexFormatError
 from pam_retriever.retrieval.mixture.calibration import Calibration
 from pam_retriever.retrieval.mixture.logit import ranks, softmax
 from pam_retriever.retrieval.mixture.pools import Pools
@@ -17,6 +18,7 @@ from pam_retriever.retrieval.sequences.bilinear import Bilinear
 from pam_retriever.retrieval.sequences.blend import blended
 from pam_retriever.retrieval.sequences.features import FEATURES, SHARES
 from pam_retriever.retrieval.sequences.transitions import Found
+from pam_retriever.store.columns import finite_numbers
 from pam_retriever.types import Bools, Float32, Int64
 
 KINDS = ("known step", "new step")  # whether the newest step was experienced before
@@ -100,27 +102,28 @@ class NextMixture:
         }
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, object]) -> NextMixture | None:
+    def from_dict(cls, stored: object) -> NextMixture | None:
         """Reads the output of ``to_dict``; None if another version with other features wrote it.
 
         Raises:
-            InvalidInput: ``stored`` is not such an output.
+            IndexFormatError: ``stored`` is not such an output.
         """
-        text = json.loads(json.dumps(stored))
         try:
+            text: Mapping[str, Any] = dict(stored)  # type: ignore[call-overload]  # else a TypeError, as below
             if tuple(text["features"]) != (*FEATURES, *SHARES):
                 return None
-            weights = np.array([text["weights"][kind] for kind in KINDS], np.float32).reshape(len(KINDS), len(FEATURES))
-            parts = np.array([text["parts"][kind] for kind in KINDS], np.float32).reshape(len(KINDS), len(SHARES))
-            calibration = tuple(Calibration(tuple(text["calibration"][kind])) for kind in KINDS)
+            weights = np.stack([finite_numbers(text["weights"][kind], len(FEATURES)) for kind in KINDS])
+            parts = np.stack([finite_numbers(text["parts"][kind], len(SHARES)) for kind in KINDS])
+            sizes = [finite_numbers(text["calibration"][kind], len(Calibration().weights)) for kind in KINDS]
+            calibration = tuple(Calibration((one[0], one[1], one[2])) for one in np.stack(sizes).tolist())
             fitted = tuple(bool(text["fitted"][at]) for at in range(len(KINDS)))
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise InvalidInput(
+        except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+            raise IndexFormatError(
                 f"The stored weights of recall_next cannot be read ({type(error).__name__}: {error}).",
                 "the weights that fit stored",
                 "Fit again.",
             ) from error
-        return cls(weights, parts, calibration, fitted)
+        return cls(weights.astype(np.float32), parts.astype(np.float32), calibration, fitted)
 
     @classmethod
     def prior(cls) -> NextMixture:

@@ -22,7 +22,7 @@ from pam_retriever.store.folder.tenants import locked_folder_of, root_of, tenant
 from pam_retriever.store.folder.weights import read_predictor
 from pam_retriever.store.model_metadata import read_model
 from pam_retriever.store.sqlite.changes import ENCODERS
-from pam_retriever.store.sqlite.damage import check_structure, check_words, damaged, damaged_requests
+from pam_retriever.store.sqlite.damage import check_structure, check_words, damaged, damaged_requests, damaged_weights
 from pam_retriever.store.sqlite.database import SQLiteDatabase
 from pam_retriever.store.sqlite.salvage import salvage
 from pam_retriever.types import Bools, Float32
@@ -169,6 +169,7 @@ def _contents(folder: Path, manifest: Manifest, database: SQLiteDatabase) -> Ite
     yield from wrong[:NAMED]
     if len(wrong) > NAMED:
         yield f"and {counted(len(wrong) - NAMED, 'more request')}"
+    yield from damaged_weights(database.connection)
     database.memories.find({}, None)  # metadata that are not JSON
     yield from (line for _, line in feedback_fit.defects(database.settings))
     database.settings.all()

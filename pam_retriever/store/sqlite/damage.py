@@ -9,6 +9,7 @@ from itertools import chain
 
 from pam_retriever.errors import IndexFormatError, PAMError
 from pam_retriever.store.columns import checksum
+from pam_retriever.store.sqlite.changes import ENCODERS
 from pam_retriever.store.sqlite.connection import Connection
 from pam_retriever.store.sqlite.schema import WRONG
 
@@ -85,6 +86,13 @@ def damaged_requests(database: Connection) -> Iterator[str]:
             if checksum(id, text, metadata, vector) != expected:
                 yield f"request {id!r} is not what was stored: its checksum differs"
         last = found[-1][0]
+
+
+def damaged_weights(database: Connection) -> Iterator[str]:
+    """Returns a description of the weights that differ from their checksum, besides those of an encoder."""
+    for name, packed, expected in database.fetch("SELECT name, safetensors, checksum FROM weights ORDER BY name"):
+        if name not in ENCODERS and zlib.crc32(packed) != expected:
+            yield f"the weights of the setting {name!r} are not what was stored: their checksum differs"
 
 
 def check_words(database: Connection) -> None:

@@ -212,8 +212,12 @@ def _copy_times(source: sqlite3.Connection, database: SQLiteDatabase, lost: list
 def _copy_weights(source: sqlite3.Connection, database: SQLiteDatabase, lost: list[str]) -> None:
     for name, packed, expected in _rows(source, WEIGHTS, 1, lost):
         try:
+            module = str(name, "utf-8")
             if zlib.crc32(packed) == expected:
-                database.settings.set_weights(str(name, "utf-8"), packed)
+                database.settings.set_weights(module, packed)
+            elif module not in ENCODERS and database.settings.get(module) is not None:
+                database.settings.remove(module)  # it says nothing without them
+                lost.append(f"the setting {module!r} and its weights: call fit() again")
         except (TypeError, ValueError):
             continue  # counted as lost below
     for name in ENCODERS:
