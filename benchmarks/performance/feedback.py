@@ -76,9 +76,9 @@ def with_feedback(world: World, requests: int) -> PredictiveAssociativeIndex:
 
 
 def pairs(world: World, requests: int, queries: int, fitted: bool) -> dict[str, object]:
-    """Times recall with past requests and without, in turns: processor time of the calling thread."""
+    """Times recall with past requests and without, in turns: processor time of the calling thread; and that of a fit."""
     indexes = world.index(), with_feedback(world, requests)
-    seconds = timed(lambda: indexes[1].fit(progress=False)) / 1000 if fitted else None
+    seconds = timed(lambda: indexes[1].fit(progress=False), time.process_time) / 1000 if fitted else None
     vectors, texts, _ = world.requests(queries)
     times: dict[str, Float64] = {}
     for name, asked in (("in words", texts), ("by vector", [None] * queries)):
