@@ -76,7 +76,7 @@ def with_feedback(world: World, requests: int) -> PredictiveAssociativeIndex:
 
 
 def pairs(world: World, requests: int, queries: int, fitted: bool) -> dict[str, object]:
-    """Times recall with past requests and without, in turns: processor time of the calling thread; and that of a fit."""
+    """Times recall with past requests and without, in turns, and a fit: the processor time of each."""
     indexes = world.index(), with_feedback(world, requests)
     seconds = timed(lambda: indexes[1].fit(progress=False), time.process_time) / 1000 if fitted else None
     vectors, texts, _ = world.requests(queries)
