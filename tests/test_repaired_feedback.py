@@ -23,10 +23,13 @@ Change = Callable[[sqlite3.Connection], object]
 @pytest.fixture
 def folder(fitted, tmp_path) -> Path:
     """A copy of a fitted index, as a killed writer leaves it: the file has no checksum."""
-    path = Path(shutil.copytree(fitted[1], tmp_path / "index"))
-    manifest = json.loads((path / "manifest.json").read_text())
-    (path / "manifest.json").write_text(json.dumps({**manifest, "database_sha256": None}))
-    return path
+    return without_checksum(Path(shutil.copytree(fitted[1], tmp_path / "index")))
+
+
+def without_checksum(folder: Path) -> Path:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "database_sha256": None}))
+    return folder
 
 
 def damage(folder: Path, *changes: Change) -> None:
@@ -209,14 +212,23 @@ def test_damage_of_what_fit_learnt_stops_no_deletion_and_is_mended(folder, tmp_p
     assert check(folder) == []
 
 
-def test_damaged_weights_of_recall_next_are_found_and_mended(folder):
+@pytest.mark.parametrize("remedy", ["repair", "fit"])
+def test_damaged_weights_of_recall_next_are_found_and_mended(folder, remedy):
     with PredictiveAssociativeIndex.open(folder) as index:
         index.observe_many([[f"t{(start + 3 * at) % 40}" for at in range(8)] for start in range(40)])
         index.fit(config=FitConfig(hidden=8, passes=2), progress=False)
         assert index._store.database.settings.weights("next") is not None
-    damage(folder, run("UPDATE weights SET safetensors = x'00' WHERE name = 'next'"))
+    damage(without_checksum(folder), run("UPDATE weights SET safetensors = x'00' WHERE name = 'next'"))
     assert any("'next'" in line for line in check(folder))
-    assert any("'next'" in line and "fit()" in line for line in repair(folder))
+    with PredictiveAssociativeIndex.open(folder) as index:
+        with pytest.raises(IndexFormatError, match="weights of the next"):
+            index.recall_next(["t3", "t6"], k=3)
+        if remedy == "fit":
+            report = index.fit(config=FitConfig(hidden=8, passes=2), progress=False)
+            assert report.stopped_by == "nothing new"
+            assert index.recall_next(["t3", "t6"], k=3)
+    if remedy == "repair":
+        assert any("'next'" in line and "fit()" in line for line in repair(folder))
     assert check(folder) == []
     with PredictiveAssociativeIndex.open(folder) as index:
         assert index.recall_next(["t3", "t6"], k=3)

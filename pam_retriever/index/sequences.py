@@ -12,11 +12,12 @@ import numpy.typing as npt
 
 from pam_retriever.arrays import column_as_list
 from pam_retriever.embedding import embed_texts
-from pam_retriever.errors import InvalidInput, shortened
+from pam_retriever.errors import IndexFormatError, InvalidInput, shortened
 from pam_retriever.evaluation import Validation
 from pam_retriever.experience.trajectories import TrajectoryLike, read_trajectories
 from pam_retriever.index.base import IndexBase, Where
 from pam_retriever.store import last_fit
+from pam_retriever.store.database import Settings
 from pam_retriever.store.learnt import NEXT, REPLACED
 from pam_retriever.store.write_trajectories import check_known
 from pam_retriever.types import Float32, Hits, Trajectory
@@ -147,8 +148,6 @@ class Sequences(IndexBase):
                 f"Got trajectories={shortened(str(trajectories))}.", "a list of trajectories", "Wrap it in [[ ]]."
             )
         lowest = None if min_score is None else check_finite("min_score", min_score)
-        from pam_retriever.retrieval.sequences.bilinear import Bilinear
-        from pam_retriever.retrieval.sequences.mixture import NextMixture
         from pam_retriever.retrieval.sequences.scorer import NextSettings, next_hits
 
         settings = NextSettings(check_count("k", k), where, cue_where, lowest, check_flag("explain", explain))
@@ -164,12 +163,21 @@ class Sequences(IndexBase):
                     "an index in SQLite",
                     "Open a folder, or keep it in memory.",
                 )
-            stored = view.database.settings.get(NEXT)
-            mixture = None if stored is None else NextMixture.from_dict(stored)
-            packed = None if mixture is None else view.database.settings.weights(NEXT)
-            if mixture is not None and packed:
-                mixture = replace(mixture, bilinear=Bilinear.unpack(packed, self.dim))
-            return next_hits(view, mixture or _prior(), steps, settings)
+            return next_hits(view, self._next_mixture(view.database.settings) or _prior(), steps, settings)
+
+    def _next_mixture(self, settings: Settings) -> NextMixture | None:
+        """Returns what ``fit`` stored for ``recall_next``; None for nothing, or for that of another version.
+
+        Raises:
+            IndexFormatError: it is damaged.
+        """
+        from pam_retriever.retrieval.sequences.bilinear import Bilinear
+        from pam_retriever.retrieval.sequences.mixture import NextMixture
+
+        stored = settings.get(NEXT)
+        mixture = None if stored is None else NextMixture.from_dict(stored)
+        packed = None if mixture is None else settings.weights(NEXT)
+        return replace(mixture, bilinear=Bilinear.unpack(packed, self.dim)) if mixture and packed else mixture
 
     def _read_steps(self, trajectory: Steps, name: str) -> list[str | Text | Float32]:
         """Returns the steps as ids, texts and vectors (d,).
@@ -219,7 +227,12 @@ class Sequences(IndexBase):
         with self._lock.shared():
             view = self._store.view()
             before = last_fit.read(self._store) if nothing_new else None
-            stored, replaced = view.database.settings.get(NEXT), view.database.settings.get(REPLACED)
+            replaced = view.database.settings.get(REPLACED)
+            try:
+                self._next_mixture(view.database.settings)
+                stored = view.database.settings.get(NEXT)
+            except IndexFormatError:
+                stored = None  # damaged: it is learnt again
             if before is not None and isinstance(stored, dict) and stored.get(REPLACED) == replaced:
                 worths = tuple(worth for worth in before.validation.worths if worth.kind.startswith(NEXT))
                 return before.next_steps, Validation(worths)
