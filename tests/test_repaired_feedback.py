@@ -175,6 +175,10 @@ DAMAGED = [
         if name != "cut"
     ),
     pytest.param("learnt_requests", setting("learnt_requests", lambda stored: stored[:50]), id="regression: cut"),
+    *(
+        pytest.param("learnt_requests", setting("learnt_requests", inside(key, value=value)), id=f"{key}: {value}")
+        for key, value in (("last", "x"), ("requests", None), ("memories", {}), ("memories", [2**70]), ("last", 2**70))
+    ),
     pytest.param("learnt_requests", run("DELETE FROM weights"), id="weights: none"),
     pytest.param("learnt_requests", run("UPDATE weights SET safetensors = x'00'"), id="weights: cut"),
     pytest.param(

@@ -109,6 +109,37 @@ class StoredRegression:
         return cls(requests, memories, weights)
 
 
+@dataclass(frozen=True)
+class LearntFrom:
+    """The data of the regression over past requests.
+
+    Attributes:
+        last: the highest number of a request.
+        requests: how many requests there are up to it.
+        memories: rows of memories.
+    """
+
+    last: int
+    requests: int
+    memories: Int64
+
+    @classmethod
+    def read(cls, about: Any) -> LearntFrom:
+        """Reads the setting of the regression.
+
+        Raises:
+            IndexFormatError: it is damaged.
+        """
+        try:
+            last, requests = np.array([about["last"], about["requests"]], np.int64).tolist()
+            memories = np.array(about["memories"], np.int64)
+            if memories.ndim != 1:
+                raise ValueError(f"rows of shape {memories.shape}")
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise unreadable("regression over past requests", f"{type(error).__name__}: {error}") from error
+        return cls(last, requests, memories)
+
+
 def settings_of(settings: Settings) -> tuple[object, object]:
     """Returns what ``fit`` stored: the mixture, and what belongs to the regression over requests; None for nothing.
 
@@ -131,6 +162,7 @@ def read_regression(settings: Settings, about: object) -> tuple[StoredMixture, S
     Raises:
         IndexFormatError: one of them is damaged.
     """
+    LearntFrom.read(about)
     mixture = StoredMixture.read(about.get("mixture") if isinstance(about, dict) else about)
     try:
         packed = settings.weights(LEARNT_REQUESTS)

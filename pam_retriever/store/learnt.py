@@ -11,7 +11,7 @@ from pam_retriever.errors import IndexFormatError
 from pam_retriever.experience.feedback import LEARNT_REQUESTS, MIXTURE
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.store.database import Database, Settings
-from pam_retriever.store.feedback_fit import defects
+from pam_retriever.store.feedback_fit import LearntFrom, defects
 from pam_retriever.store.model_metadata import FORGOTTEN, mark_forgotten, read_model
 from pam_retriever.types import Int64
 
@@ -86,19 +86,15 @@ def stale_requests(database: Database, gone: Int64 = NO_ROWS) -> tuple[str, ...]
         gone: rows of memories that the transaction removes.
     """
     try:
-        about: Any = database.settings.get(LEARNT_REQUESTS)
+        about = database.settings.get(LEARNT_REQUESTS)
         if about is None:
             return ()
-        last, requests, memories = int(about["last"]), int(about["requests"]), _memories_of(about)
-        left = len(database.feedback) - database.feedback.arrived(last)
-    except (KeyError, TypeError, ValueError, OverflowError, IndexFormatError):
-        return (LEARNT_REQUESTS,)  # damaged
-    return () if left == requests and not np.isin(gone, memories).any() else (LEARNT_REQUESTS,)
-
-
-def _memories_of(about: Mapping[str, Any]) -> Int64:
-    """Returns the rows of the memories of the regression over requests."""
-    return np.array(about["memories"], np.int64)
+        learnt_from = LearntFrom.read(about)
+    except IndexFormatError:
+        return (LEARNT_REQUESTS,)
+    left = len(database.feedback) - database.feedback.arrived(learnt_from.last)
+    whole = left == learnt_from.requests and not np.isin(gone, learnt_from.memories).any()
+    return () if whole else (LEARNT_REQUESTS,)
 
 
 def put(settings: Settings, name: str, value: object, weights: bytes | None = None) -> None:
@@ -140,7 +136,7 @@ def forget_unsound(database: Database) -> list[str]:
     names = {name for name, _ in defects(database.settings)}
     if not len(database.feedback):
         names |= {name for name in FROM_FEEDBACK if is_stored(database.settings, name)}
-    about: Any = None if LEARNT_REQUESTS in names else database.settings.get(LEARNT_REQUESTS)
+    about = None if LEARNT_REQUESTS in names else database.settings.get(LEARNT_REQUESTS)
     if about is not None:
         names |= set(stale_requests(database, _missing(database, about)))
     discard(database, tuple(names))
@@ -149,9 +145,9 @@ def forget_unsound(database: Database) -> list[str]:
     return [IN_WORDS[name] for name in FROM_FEEDBACK if name in names]
 
 
-def _missing(database: Database, about: Mapping[str, Any]) -> Int64:
+def _missing(database: Database, about: object) -> Int64:
     """Returns the rows of the memories of the regression over requests that are not stored."""
-    memories = _memories_of(about)
+    memories = LearntFrom.read(about).memories
     missing: Int64 = np.setdiff1d(memories, np.array(list(database.memories.contents(memories)), np.int64))
     return missing
 
