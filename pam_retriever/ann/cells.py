@@ -1,7 +1,7 @@
 """Which cells of an inverted file a search looks into.
 
-Without a filter these are the nearest cells, of a number that is measured when a compressed index is built: so many
-hold nearly all the nearest keys of stored keys. A filter may leave keys that lie far from the query. So behind it a
+Without a filter these are the nearest cells. Their number is measured when the index is built: so many hold nearly all
+the nearest keys of stored keys. A filter may leave keys that lie far from the query. So behind it a
 search goes on to the next cells until it has seen a certain number of keys that pass, which needs no assumption about
 where these lie.
 """
@@ -14,9 +14,8 @@ import numpy as np
 
 from pam_retriever.types import Float32, Int64
 
-SHARE_OF_FLOAT = 0.15  # of the cells of float32 keys
-# a query of which nothing was measured looks into this factor times the square root of the number of cells of a
-# compressed index, up to a limit; the measured number is between a quarter and four times of it
+# a query of which nothing was measured looks into this factor times the square root of the number of cells, up to a
+# limit; the measured number is between a quarter and four times of it
 USUAL, MOST_USUAL, BETWEEN = 2.5, 160, 4
 FOUND = 0.99  # share of the nearest keys that the measured number of cells holds
 NEAREST, ASKED = 10, 128  # nearest keys of how many stored keys
@@ -35,7 +34,6 @@ class Cells:
 
     Args:
         index: FAISS's inverted file.
-        is_compressed: whether its keys are codes.
         first: a query with zeros after its first so many numbers is a query of the measured kind; 0 if all are.
 
     Attributes:
@@ -44,19 +42,16 @@ class Cells:
         centres: flat index of the centres of the cells.
     """
 
-    def __init__(self, index: Any, is_compressed: bool, first: int = 0) -> None:
+    def __init__(self, index: Any, first: int = 0) -> None:
         self._index, self.centres = index, centres_of(index)
-        self._is_compressed, self._first = is_compressed, first
+        self._first = first
         self.measured, self.measured_for = 0, 0
         self._counted = 0, np.zeros(int(index.nlist), np.int64)  # number of keys, of all and in each cell
 
     @property
     def usual(self) -> int:
         """The number of cells for queries of which nothing was measured."""
-        count = int(self._index.nlist)
-        if not self._is_compressed:
-            return max(4, int(SHARE_OF_FLOAT * count))
-        return max(4, int(min(USUAL * count**0.5, MOST_USUAL)))
+        return max(4, int(min(USUAL * self._index.nlist**0.5, MOST_USUAL)))
 
     def number(self, queries: Float32, k: int) -> int:
         """Returns the number of cells for the ``k`` nearest keys of the queries, without a filter."""
@@ -79,7 +74,7 @@ class Cells:
         import faiss
 
         if inside is None:
-            nearness, cells = self.centres.search(queries, number)
+            nearness, cells = self.centres.search(queries, min(number, self._index.nlist))
         else:
             nearness, cells = self._behind(queries, inside, number)
         scores, positions = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)

@@ -13,7 +13,7 @@ KINDS, CODES = ("auto", "flat", "hnsw", "ivf"), ("fp16", "sq8", "pq")
 # above a million the HNSW graph costs more memory and building time than it saves, and float32 keys gigabytes.
 FLAT_UP_TO = 100_000
 HNSW_UP_TO = 1_000_000
-IVF_FROM = 1_600  # fewer keys cannot train sqrt(n) cells with FAISS's 39 keys per cell, nor a quantiser
+IVF_FROM = 1_600  # fewer keys cannot train cells, nor a quantiser
 KEYS_OF_CELL, SAMPLED = 20, 100_000  # number of keys per cell, and smallest total, to train cells and quantisers
 HNSW_NEIGHBOURS = 32
 # from this many cells on, a graph finds the cell of an added key. With fewer, a scan takes as long in bulk, and a graph
@@ -87,7 +87,7 @@ def choose(kind: str, code: str, size: int, width: int) -> Choice:
     if kind == "ivf":
         root = int(size**0.5)
         many = max(4 * root, min(8 * root, GRAPH_OVER_CELLS_FROM))  # smaller cells have more of what is near per key
-        cells = root if not code else min(many, size // KEYS_OF_CELL, MOST_CELLS)
+        cells = min(many, size // KEYS_OF_CELL, MOST_CELLS)
         graph = f"_HNSW{HNSW_NEIGHBOURS}" if cells > GRAPH_OVER_CELLS_FROM else ""
         return Choice(kind, code, f"IVF{cells}{graph},{coded}", cells, reason)
     factory = f"HNSW{HNSW_NEIGHBOURS},{coded}" if kind == "hnsw" else coded

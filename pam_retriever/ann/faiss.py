@@ -141,16 +141,16 @@ class FaissBackend:
     def _use_cells(self, measured: int = 0, measured_for: int = 0) -> None:
         if self.kind == "ivf":
             map_cells(self._index)
-            self._cells = Cells(self._index, bool(self.choice.code), self._first)
+            self._cells = Cells(self._index, self._first)
             self._cells.measured, self._cells.measured_for = measured, measured_for
 
     def _measure_cells(self) -> None:
         """Measures how many cells hold the nearest keys of some stored keys, as often as the index has doubled."""
-        if self._cells is None or self._full is None or len(self) < 2 * self._cells.measured_for:
+        if self._cells is None or len(self) < 2 * self._cells.measured_for:
             return
         stored = self._positions.stored()
         asked = stored[:: -(-len(stored) // ASKED)]
-        queries = np.array(self._full[asked])
+        queries = np.array(self._keys_at(asked))
         queries[:, self._first or self.width :] = 0
         nearest = self._look_up(queries, NEAREST + 1, BETWEEN * self._cells.usual, None)[1]
         self._cells.measure(queries, np.where(nearest == asked[:, None], -1, nearest), len(self))
