@@ -51,7 +51,7 @@ def test_the_number_of_cells_follows_the_keys(spread):
 def test_more_hits_need_more_cells(spread):
     backend, keys = spread
     asked = keys[:100]
-    assert backend._cells.number(asked, 160) == 4 * backend._cells.number(asked, 10)
+    assert backend._cells.number(asked, 160) == 2 * backend._cells.number(asked, 10)
     assert backend._cells.number(asked, 1) == backend._cells.measured
     assert found(backend, keys, asked, 100) >= 0.97
 

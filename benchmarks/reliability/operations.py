@@ -185,7 +185,7 @@ def run(backend: str, operations: int, seed: int) -> dict[str, Any]:
     """Runs ``operations`` operations; returns the counts, and the first difference if there is one."""
     if backend == "faiss:ivf":  # cells even for few memories; all are searched, so that results are exact
         factory.IVF_FROM, factory.KEYS_OF_CELL = 8, 1
-        cells.USUAL, cells.MOST_USUAL, cells.BETWEEN = 1e9, 10**9, 1
+        cells.USUAL, cells.MOST_USUAL, cells.LEAST = 1e9, 10**9, 1
     kinds, weights = list(WEIGHTS), np.array(list(WEIGHTS.values()))
     counts: Counter[str] = Counter()
     started, difference = time.monotonic(), None

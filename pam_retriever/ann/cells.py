@@ -15,10 +15,12 @@ import numpy as np
 from pam_retriever.types import Float32, Int64
 
 # a query of which nothing was measured looks into this factor times the square root of the number of cells, up to a
-# limit; the measured number is between a quarter and four times of it
-USUAL, MOST_USUAL, BETWEEN = 2.5, 160, 4
+# limit; the measured number is between these factors of it
+USUAL, MOST_USUAL = 2.5, 160
+LEAST, MOST = 0.25, 4
 FOUND = 0.99  # share of the nearest keys that the measured number of cells holds
 NEAREST, ASKED = 10, 128  # nearest keys of how many stored keys
+OF_MORE = 0.25  # exponent by which the number grows with that of the wanted keys, from NEAREST on
 # if a share s of the keys passes a filter, s ** PASSING of the usual number of keys must have been seen among those
 # that pass (benchmarks/notes/performance.md)
 PASSING = 0.4
@@ -53,11 +55,17 @@ class Cells:
         """The number of cells for queries of which nothing was measured."""
         return max(4, int(min(USUAL * self._index.nlist**0.5, MOST_USUAL)))
 
+    @property
+    def most(self) -> int:
+        """The largest number that ``measure`` may find."""
+        return MOST * self.usual
+
     def number(self, queries: Float32, k: int) -> int:
         """Returns the number of cells for the ``k`` nearest keys of the queries, without a filter."""
-        is_measured = self.measured and not (self._first and queries[:, self._first :].any())
-        wanted = self.measured if is_measured else max(self.measured, self.usual)
-        return int(min(self._index.nlist, wanted * max(1, k / NEAREST) ** 0.5))
+        wanted = int(self.measured * max(1, k / NEAREST) ** OF_MORE)
+        if not self.measured or (self._first and queries[:, self._first :].any()):
+            wanted = max(wanted, self.usual)
+        return int(min(wanted, self._index.nlist))
 
     def search(
         self, queries: Float32, k: int, number: int, inside: Int64 | None = None, selector: Any = None
@@ -98,7 +106,7 @@ class Cells:
         needed = np.take_along_axis(rank, self._of(nearest), axis=1)[nearest >= 0] + 1
         if len(needed):
             wanted = int(np.quantile(needed, FOUND, method="higher"))
-            self.measured = min(max(wanted, self.usual // BETWEEN), self.usual * BETWEEN, cells.shape[1])
+            self.measured = min(max(wanted, int(LEAST * self.usual)), self.most, cells.shape[1])
 
     def _behind(self, queries: Float32, inside: Int64, number: int) -> tuple[Float32, Int64]:
         """Returns the nearness and the numbers (Q, n) of the nearest cells with enough keys that pass; -1 for none."""

@@ -14,7 +14,7 @@ KINDS, CODES = ("auto", "flat", "hnsw", "ivf"), ("fp16", "sq8", "pq")
 FLAT_UP_TO = 100_000
 HNSW_UP_TO = 1_000_000
 IVF_FROM = 1_600  # fewer keys cannot train cells, nor a quantiser
-KEYS_OF_CELL, SAMPLED = 20, 100_000  # number of keys per cell, and smallest total, to train cells and quantisers
+KEYS_OF_CELL, SAMPLED = 20, 50_000  # number of keys per cell, and smallest total, to train cells and quantisers
 HNSW_NEIGHBOURS = 32
 # from this many cells on, a graph finds the cell of an added key. With fewer, a scan takes as long in bulk, and a graph
 # put one key in forty into a wrong cell (benchmarks/notes/scaling.md)

@@ -16,7 +16,7 @@ import numpy as np
 
 from pam_retriever.ann.base import AnnFiles, Chunked, chunks, read_keys
 from pam_retriever.ann.bounded import scan_flat
-from pam_retriever.ann.cells import ASKED, BETWEEN, NEAREST, Cells, map_cells
+from pam_retriever.ann.cells import ASKED, NEAREST, Cells, map_cells
 from pam_retriever.ann.checked import check_read
 from pam_retriever.ann.factory import Choice, choose, read_kind
 from pam_retriever.ann.faiss_indexes import (
@@ -152,7 +152,7 @@ class FaissBackend:
         asked = stored[:: -(-len(stored) // ASKED)]
         queries = np.array(self._keys_at(asked))
         queries[:, self._first or self.width :] = 0
-        nearest = self._look_up(queries, NEAREST + 1, BETWEEN * self._cells.usual, None)[1]
+        nearest = self._look_up(queries, NEAREST + 1, self._cells.most, None)[1]
         self._cells.measure(queries, np.where(nearest == asked[:, None], -1, nearest), len(self))
 
     def add(self, rows: Int64, keys: Float32) -> None:
