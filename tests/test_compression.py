@@ -309,3 +309,15 @@ def test_keys_that_are_added_after_an_erasure_are_found(code, tmp_path):
     backend.add(np.arange(5_000, 5_500), keys[:500])
     found = backend.search(keys[:500], 1)[1][:, 0]
     np.testing.assert_array_equal(found, np.arange(5_000, 5_500))
+
+
+def test_codes_of_an_earlier_version_are_not_read(tmp_path):
+    """It may have added wrong 4-bit codes after an erasure, and nothing in the file tells. ``open`` builds them anew."""
+    keys = unit(np.random.default_rng(0).standard_normal((3_000, 16)).astype(np.float32))
+    backend = FaissBackend(16, "ivf,pq", tmp_path)
+    backend.rebuild(np.arange(3_000), keys)
+    saved = backend.save(tmp_path)
+    FaissBackend(16, "ivf,pq").restore(tmp_path, saved, read_only=True)
+    del saved["measured"]
+    with pytest.raises(ValueError, match="earlier version"):
+        FaissBackend(16, "ivf,pq").restore(tmp_path, saved, read_only=True)

@@ -371,6 +371,8 @@ class FaissBackend:
         if saved["width"] != self.width or not len(rows) == index.ntotal == keys:
             raise ValueError(f"{name} does not hold what was saved")
         choice = Choice(**saved["choice"])
+        if choice.code == "pq" and "measured" not in saved:
+            raise ValueError(f"{name} may have wrong codes, as an earlier version added them after an erasure")
         check_read(index, faiss.index_factory(self.width, choice.factory, faiss.METRIC_INNER_PRODUCT), rows)
         full, checksum = f"{name.replace('ann', 'keys')}.f32", int(saved["keys_checksum"])
         self._full = VectorFile(self.width, folder, full, keys, checksum, read_only)
