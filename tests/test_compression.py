@@ -312,7 +312,7 @@ def test_keys_that_are_added_after_an_erasure_are_found(code, tmp_path):
 
 
 def test_codes_of_an_earlier_version_are_not_read(tmp_path):
-    """It may have added wrong 4-bit codes after an erasure, and nothing in the file tells. ``open`` builds them anew."""
+    """It may have added wrong 4-bit codes after an erasure, and no file tells. ``open`` builds them anew."""
     keys = unit(np.random.default_rng(0).standard_normal((3_000, 16)).astype(np.float32))
     backend = FaissBackend(16, "ivf,pq", tmp_path)
     backend.rebuild(np.arange(3_000), keys)
