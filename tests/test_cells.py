@@ -77,7 +77,7 @@ def test_cells_in_which_nothing_passes_are_left_out(spread):
     backend, keys = spread
     cell = backend._cells._of(np.arange(COUNT))
     inside = np.flatnonzero(cell % 2 == 1)
-    _, chosen = backend._cells._behind(keys[:30], inside, 40)
+    _, chosen = backend._cells._behind(keys[:30], inside, 40, 1)
     assert set(np.unique(chosen[chosen >= 0] % 2)) == {1}
     best = np.argsort(-(keys[:30] @ backend._cells.centres.reconstruct_n(0, backend.choice.cells).T), axis=1)
     for at in range(30):
@@ -88,9 +88,20 @@ def test_cells_in_which_nothing_passes_are_left_out(spread):
 def test_a_sample_counts_what_passes_nearly_as_well(spread, monkeypatch):
     backend, keys = spread
     inside = np.flatnonzero(np.random.default_rng(8).random(COUNT) < 0.5)
-    exact = (backend._cells._behind(keys[:50], inside, 20)[1] >= 0).sum()
+    exact = (backend._cells._behind(keys[:50], inside, 20, 1)[1] >= 0).sum()
     monkeypatch.setattr(looking, "COUNTED", 3_000)
-    assert abs((backend._cells._behind(keys[:50], inside, 20)[1] >= 0).sum() / exact - 1) < 0.1
+    assert abs((backend._cells._behind(keys[:50], inside, 20, 1)[1] >= 0).sum() / exact - 1) < 0.1
+
+
+@pytest.mark.parametrize("k", [500, 5_000, COUNT])
+@pytest.mark.parametrize("passing", [1.0, 0.5])
+def test_as_many_hits_come_as_are_asked_for(spread, k, passing, monkeypatch):
+    monkeypatch.setattr("pam_retriever.ann.faiss.SCAN_UP_TO", 0)
+    backend, keys = spread
+    inside = None if passing == 1.0 else np.flatnonzero(np.random.default_rng(9).random(COUNT) < passing)
+    rows = backend.search(keys[:20], k, inside)[1]
+    assert rows.shape[1] == min(k, COUNT if inside is None else len(inside))
+    assert (rows >= 0).all()
 
 
 def test_it_is_measured_again_when_the_keys_have_doubled(monkeypatch):

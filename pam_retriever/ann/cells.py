@@ -27,6 +27,7 @@ PASSING = 0.4
 # if what passes is spread over the cells this much more unevenly than at random, as the memories of one user are, it
 # takes more: what is measured holds for keys like all others
 UNEVEN, MORE = 2, 3
+SPARE = 2  # as many times the wanted keys are in the cells, at least
 COUNTED = 50_000  # keys that pass, of which the cells are counted; of more only a sample
 TOGETHER = 256  # queries whose cells are sorted at once
 
@@ -65,7 +66,8 @@ class Cells:
         wanted = int(self.measured * max(1, k / NEAREST) ** OF_MORE)
         if not self.measured or (self._first and queries[:, self._first :].any()):
             wanted = max(wanted, self.usual)
-        return int(min(wanted, self._index.nlist))
+        holding = SPARE * k * self._index.nlist // max(1, self._index.ntotal)  # so many cells hold enough keys at all
+        return int(min(max(wanted, holding), self._index.nlist))
 
     def search(
         self, queries: Float32, k: int, number: int, inside: Int64 | None = None, selector: Any = None
@@ -84,7 +86,7 @@ class Cells:
         if inside is None:
             nearness, cells = self.centres.search(queries, min(number, self._index.nlist))
         else:
-            nearness, cells = self._behind(queries, inside, number)
+            nearness, cells = self._behind(queries, inside, number, SPARE * k)
         scores, positions = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
         pointers = [faiss.swig_ptr(array) for array in (cells, nearness, scores, positions)]
         parameters = faiss.SearchParametersIVF(sel=selector, nprobe=cells.shape[1])
@@ -108,14 +110,17 @@ class Cells:
             wanted = int(np.quantile(needed, FOUND, method="higher"))
             self.measured = min(max(wanted, int(LEAST * self.usual)), self.most, cells.shape[1])
 
-    def _behind(self, queries: Float32, inside: Int64, number: int) -> tuple[Float32, Int64]:
-        """Returns the nearness and the numbers (Q, n) of the nearest cells with enough keys that pass; -1 for none."""
+    def _behind(self, queries: Float32, inside: Int64, number: int, least: int) -> tuple[Float32, Int64]:
+        """Returns the nearness and the numbers (Q, n) of the nearest cells with enough keys that pass; -1 for none.
+
+        ``least`` is a number of keys that is never enough.
+        """
         step = max(1, len(inside) // COUNTED)
         passing = np.bincount(self._of(inside[::step]), minlength=self._index.nlist) * step
         share, mean = len(inside) / self._index.ntotal, self._index.ntotal / self._index.nlist
         if self._unevenness(passing, share, step) > UNEVEN:
             number *= MORE
-        enough = number * mean * share**PASSING
+        enough = max(least, number * mean * share**PASSING)
         parts = [
             _with_enough(enough, passing, self._scores(queries[at : at + TOGETHER]))
             for at in range(0, len(queries), TOGETHER)
@@ -147,10 +152,10 @@ class Cells:
     def _sizes(self) -> Int64:
         """The number of keys in each cell."""
         count, sizes = self._counted
-        if count != self._index.ntotal:
-            lists = self._index.invlists
+        lists = self._index.invlists
+        if count != (now := int(lists.compute_ntotal())):
             sizes = np.array([lists.list_size(cell) for cell in range(self._index.nlist)])
-            self._counted = int(self._index.ntotal), sizes
+            self._counted = now, sizes
         return sizes
 
     def _scores(self, queries: Float32) -> Float32:
