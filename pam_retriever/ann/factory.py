@@ -83,7 +83,8 @@ def choose(kind: str, code: str, size: int, width: int) -> Choice:
         else:
             kind, code = "ivf", code or "sq8"
             reason = f"above {HNSW_UP_TO:,} keys a graph builds slowly, and float32 keys are {gigabytes:.1f} GB"
-    coded = {"": "Flat", "fp16": "SQfp16", "sq8": "SQ8", "pq": f"PQ{-(-width // 2)}x4fs"}[code]
+    parts = width if width % 2 else width // 2  # FAISS wants parts of equal width
+    coded = {"": "Flat", "fp16": "SQfp16", "sq8": "SQ8", "pq": f"PQ{parts}x4fs"}[code]
     if kind == "ivf":
         root = int(size**0.5)
         many = max(4 * root, min(8 * root, GRAPH_OVER_CELLS_FROM))  # smaller cells have more of what is near per key
