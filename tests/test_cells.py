@@ -104,6 +104,42 @@ def test_as_many_hits_come_as_are_asked_for(spread, k, passing, monkeypatch):
     assert (rows >= 0).all()
 
 
+@pytest.mark.parametrize("code", ["", ",sq8", ",fp16", ",pq"])
+@pytest.mark.parametrize("kind", ["equal", "few different", "one heavy cell", "zero"])
+def test_equal_keys_leave_no_hits_out(kind, code, monkeypatch):
+    """Thousands of equal keys lie in one cell, and the cells nearest to a query may be empty."""
+    monkeypatch.setattr("pam_retriever.ann.faiss.SCAN_UP_TO", 0)
+    random = np.random.default_rng(10)
+    keys = {
+        "equal": np.ones((3_000, WIDTH)),
+        "few different": random.standard_normal((7, WIDTH))[random.integers(0, 7, 3_000)],
+        "one heavy cell": np.concatenate([np.ones((2_500, WIDTH)), random.standard_normal((500, WIDTH))]),
+        "zero": np.zeros((3_000, WIDTH)),
+    }[kind].astype(np.float32)
+    asked = np.concatenate([random.standard_normal((20, WIDTH)).astype(np.float32), keys[-3:]])
+    backend = FaissBackend(WIDTH, f"ivf{code}")
+    backend.rebuild(np.arange(3_000), keys)
+    backend.remove(np.arange(0, 500, 2))
+    for inside in (None, np.arange(250, 2_000), np.arange(251, 257)):
+        left = np.setdiff1d(np.arange(3_000) if inside is None else inside, np.arange(0, 500, 2))
+        for k in (1, 10, 700, 3_000):
+            scores, rows = backend.search(asked, k, inside)
+            assert rows.shape[1] == min(k, len(left))
+            assert np.isin(rows, left).all()
+            assert all(len(set(row)) == len(row) for row in rows.tolist())
+            np.testing.assert_allclose(scores, np.einsum("qd,qkd->qk", asked, keys[rows]), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 7])
+def test_keys_of_any_width_can_be_compressed(width):
+    keys = np.random.default_rng(11).standard_normal((2_000, width)).astype(np.float32)
+    for code in ("sq8", "fp16", "pq"):
+        backend = FaissBackend(width, f"ivf,{code}")
+        backend.rebuild(np.arange(2_000), keys)
+        scores, rows = backend.search(keys[:50], 10)
+        np.testing.assert_allclose(scores, np.einsum("qd,qkd->qk", keys[:50], keys[rows]), rtol=1e-4, atol=1e-4)
+
+
 def test_it_is_measured_again_when_the_keys_have_doubled(monkeypatch):
     counts = []
     real = Cells.measure

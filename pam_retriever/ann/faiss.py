@@ -25,6 +25,7 @@ from pam_retriever.ann.faiss_indexes import (
     cached_parameters,
     erase_codes,
     graph_keys,
+    mask_of,
     ranked,
     search_parameters,
 )
@@ -35,7 +36,7 @@ from pam_retriever.ann.scan import scan
 from pam_retriever.ann.selection import Rows
 from pam_retriever.ann.vector_file import VectorFile
 from pam_retriever.errors import counted
-from pam_retriever.types import Bools, Float32, Int64
+from pam_retriever.types import Float32, Int64
 
 log = logging.getLogger(__name__)
 
@@ -238,12 +239,19 @@ class FaissBackend:
         return best
 
     def _nearest(self, queries: Float32, k: int, inside: Int64 | None) -> tuple[Float32, Int64]:
-        """Returns the ``k`` best by the index. If it finds fewer, the rest is row -1."""
-        scores, positions = self._look_up(queries, k, self._number(queries, k), inside)
-        if positions[:, -1].min(initial=0) < 0:  # missing results come last
-            found = positions >= 0
-            return np.where(found, scores, -np.inf), np.where(found, self._positions.rows[positions], -1)
-        return scores, self._positions.rows[positions]
+        """Returns the ``k`` best by the index. If a graph finds fewer, the rest is row -1."""
+        cells = 0 if self._cells is None else self.probed or self._cells.number(queries, k)
+        scores, positions = self._look_up(queries, k, cells, inside)
+        found = positions >= 0
+        if found[:, -1].all():  # missing results come last
+            return scores, self._positions.rows[positions]
+        best = np.where(found, scores, -np.inf), np.where(found, self._positions.rows[positions], -1)
+        if self._cells is not None:
+            # a cell may be empty while another has thousands of equal keys; FAISS skips 4-bit codes of the lowest score
+            few = np.flatnonzero(~found[:, -1])
+            look = self._nearest if inside is None else self._scan
+            best[0][few], best[1][few] = look(queries[few], k, self._positions.stored() if inside is None else inside)
+        return best
 
     def _look_up(self, queries: Float32, k: int, cells: int, inside: Int64 | None) -> tuple[Float32, Int64]:
         """Returns the scores and positions of the ``k`` best; -1 after the last. ``cells`` is for IVF."""
@@ -266,23 +274,14 @@ class FaissBackend:
         keys: Float32 = self._index.reconstruct_batch(positions) if self._full is None else self._full[positions]
         return keys
 
-    def _mask(self, positions: Int64) -> Bools:
-        mask = np.zeros(len(self._positions.rows), bool)
-        mask[positions] = True
-        return mask
-
     def _selector(self, inside: Int64 | None) -> Any:
         """FAISS's selector of the positions that a search may return; None for all."""
         import faiss
 
         if inside is None and not self._positions.dead:
             return None
-        mask = self._positions.alive() if inside is None else self._mask(inside)
+        mask = self._positions.alive() if inside is None else mask_of(inside, len(self._positions.rows))
         return faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))
-
-    def _number(self, queries: Float32, k: int) -> int:
-        """The number of IVF's cells for a search without a filter."""
-        return 0 if self._cells is None else self.probed or self._cells.number(queries, k)
 
     def _reset(self, size: int) -> None:
         """Replaces the index by an empty one of the kind that fits ``size`` rows."""
