@@ -11,6 +11,7 @@ from pam_retriever.ann import FaissBackend
 from pam_retriever.ann import cells as looking
 from pam_retriever.ann.cells import Cells
 from pam_retriever.model.keys import unit
+from pam_retriever.store.folder.ann_cache import UNUSABLE
 
 WIDTH, COUNT = 24, 30_000
 
@@ -180,3 +181,17 @@ def test_what_was_measured_is_saved(tmp_path: Path):
     assert old._cells.number(keys[:1], 10) == old._cells.usual
     with pytest.raises(ValueError, match="-3 cells"):
         FaissBackend(WIDTH, "ivf,sq8").restore(tmp_path, saved | {"measured": [-3, 5]}, read_only=True)
+
+
+@pytest.mark.parametrize("code", ["sq8", "pq"])
+def test_damaged_settings_are_refused_before_a_search(tmp_path: Path, code):
+    keys, backend = world(0, 40, 1.0, 3_000), FaissBackend(WIDTH, f"ivf,{code}", tmp_path)
+    backend.rebuild(np.arange(3_000), keys)
+    saved, cells = backend.save(tmp_path), backend.choice.cells
+    damaged = [{"measured": numbers} for numbers in ([10**400, 3_000], [cells + 1, 3_000], [float("inf"), 3], None)]
+    damaged += [{name: float("inf")} for name in ("first", "trained_for", "keys", "keys_checksum")]
+    damaged += [{"choice": saved["choice"] | {"code": other}} for other in ("zz", None)]
+    damaged += [{"choice": saved["choice"] | {"kind": other}} for other in ("flat", "hnsw", "zz", None)]
+    for change in damaged:
+        with pytest.raises(UNUSABLE):  # these make an index be built from the database
+            FaissBackend(WIDTH, f"ivf,{code}").restore(tmp_path, saved | change, read_only=True)

@@ -42,7 +42,7 @@ def restore_backend(
     """Reads the index that ``AnnFiles.save`` wrote to a folder; returns None for a kind that is never saved.
 
     Raises:
-        OSError, RuntimeError, ValueError, TypeError, KeyError: the index is missing or damaged.
+        OSError, RuntimeError, ValueError, TypeError, KeyError, OverflowError: the index is missing or damaged.
     """
     if not name.startswith("faiss"):
         return None

@@ -10,11 +10,22 @@ from typing import Any
 
 import numpy as np
 
+from pam_retriever.ann.factory import CODES, Choice
 from pam_retriever.ann.graph import check_graph
 from pam_retriever.types import Int64
 
 IN_BLOCKS = 2**64 - 1  # size of a code in lists that keep the codes of several positions together
 SAME = ("d", "metric_type", "code_size", "nlist")
+
+
+def check_choice(choice: Choice, index: Any) -> None:
+    """Raises ValueError unless the saved kind and code are those of ``index``."""
+    import faiss
+
+    kinds = {faiss.IndexIVF: "ivf", faiss.IndexHNSW: "hnsw"}
+    kind = next((name for one, name in kinds.items() if isinstance(index, one)), "flat")
+    if choice.kind != kind or choice.code not in CODES or choice.cells != getattr(index, "nlist", 0):
+        raise ValueError(f"{choice.kind},{choice.code} is not the kind of the file")
 
 
 def check_read(index: Any, made: Any, rows: Int64) -> None:

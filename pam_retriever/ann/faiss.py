@@ -17,7 +17,7 @@ import numpy as np
 from pam_retriever.ann.base import AnnFiles, Chunked, chunks, read_keys
 from pam_retriever.ann.bounded import scan_flat
 from pam_retriever.ann.cells import ASKED, NEAREST, Cells, map_cells
-from pam_retriever.ann.checked import check_read
+from pam_retriever.ann.checked import check_choice, check_read
 from pam_retriever.ann.factory import Choice, choose, read_kind
 from pam_retriever.ann.faiss_indexes import (
     OldKeys,
@@ -360,7 +360,7 @@ class FaissBackend:
         """Reads the output of ``save``: reads the codes into memory, and maps the full keys.
 
         Raises:
-            OSError, RuntimeError, ValueError, TypeError, KeyError: the index is missing or damaged.
+            OSError, RuntimeError, ValueError, TypeError, KeyError, OverflowError: the index is missing or damaged.
         """
         import faiss
 
@@ -372,13 +372,14 @@ class FaissBackend:
         choice = Choice(**saved["choice"])
         if choice.code == "pq" and "measured" not in saved:
             raise ValueError(f"{name} may have wrong codes, as an earlier version added them after an erasure")
+        check_choice(choice, index)
         check_read(index, faiss.index_factory(self.width, choice.factory, faiss.METRIC_INNER_PRODUCT), rows)
         full, checksum = f"{name.replace('ann', 'keys')}.f32", int(saved["keys_checksum"])
         self._full = VectorFile(self.width, folder, full, keys, checksum, read_only)
         self._index, self._positions, self.choice = index, IdMap(rows), choice
         self._trained_for, self._first = int(saved["trained_for"]), int(saved.get("first", 0))
         measured, measured_for = map(int, saved.get("measured", (0, 0)))
-        if min(measured, measured_for) < 0:
+        if min(measured, measured_for) < 0 or measured > choice.cells:
             raise ValueError(f"{name} has {measured} cells for {measured_for} keys")
         self._use_cells(measured, measured_for)
 

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 SETTING, NAME = SQLiteDatabase.DERIVED, re.compile(r"ann-[0-9a-f]{12}")
 STEP = np.dtype([("row", "<i8"), ("trajectory", "<i8"), ("position", "<i8"), ("salience", "<f4")])
-UNUSABLE = (OSError, RuntimeError, ValueError, TypeError, KeyError)
+UNUSABLE = (OSError, RuntimeError, ValueError, TypeError, KeyError, OverflowError)
 
 
 def save(database: SQLiteDatabase, folder: Path, whole: WritableAnnIndex, links: CooccurrenceGraph) -> None:
