@@ -105,6 +105,21 @@ def test_as_many_hits_come_as_are_asked_for(spread, k, passing, monkeypatch):
     assert (rows >= 0).all()
 
 
+@pytest.mark.parametrize("share", [1.0, 0.3])
+def test_a_filter_loses_little_where_cells_have_grown(share, monkeypatch):
+    """One topic that grew later fills a few cells. A handful of these has many passing keys, yet not the nearest."""
+    monkeypatch.setattr("pam_retriever.ann.faiss.SCAN_UP_TO", 0)
+    random = np.random.default_rng(12)
+    centre, half = random.standard_normal((1, WIDTH)), COUNT // 2
+    topic = unit((centre + 0.5 * random.standard_normal((half, WIDTH))).astype(np.float32))
+    backend, keys = FaissBackend(WIDTH, "ivf"), np.concatenate([world(1, 100, 0.1, half), topic])
+    backend.rebuild(np.arange(half), keys[:half])
+    backend.add(np.arange(half, COUNT), keys[half:])
+    inside = np.flatnonzero(random.random(COUNT) < share)
+    assert found(backend, keys, keys[-200:], 10) >= 0.97
+    assert found(backend, keys, keys[-200:], 10, inside) >= 0.97
+
+
 @pytest.mark.parametrize("code", ["", ",sq8", ",fp16", ",pq"])
 @pytest.mark.parametrize("kind", ["equal", "few different", "one heavy cell", "zero"])
 def test_equal_keys_leave_no_hits_out(kind, code, monkeypatch):

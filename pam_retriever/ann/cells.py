@@ -3,7 +3,7 @@
 Without a filter these are the nearest cells. Their number is measured when the index is built: so many hold nearly all
 the nearest keys of stored keys. A filter may leave keys that lie far from the query. So behind it a
 search goes on to the next cells until it has seen a certain number of keys that pass, which needs no assumption about
-where these lie.
+where these lie. It looks into no fewer cells than without a filter: what passes may be all the nearest keys.
 """
 
 from __future__ import annotations
@@ -118,11 +118,12 @@ class Cells:
         step = max(1, len(inside) // COUNTED)
         passing = np.bincount(self._of(inside[::step]), minlength=self._index.nlist) * step
         share, mean = len(inside) / self._index.ntotal, self._index.ntotal / self._index.nlist
+        at_least = number
         if self._unevenness(passing, share, step) > UNEVEN:
             number *= MORE
         enough = max(least, number * mean * share**PASSING)
         parts = [
-            _with_enough(enough, passing, self._scores(queries[at : at + TOGETHER]))
+            _with_enough(enough, passing, self._scores(queries[at : at + TOGETHER]), at_least)
             for at in range(0, len(queries), TOGETHER)
         ]
         most = max(cells.shape[1] for _, cells in parts)
@@ -175,17 +176,18 @@ class Cells:
         return cells
 
 
-def _with_enough(enough: float, passing: Int64, scores: Float32) -> tuple[Float32, Int64]:
+def _with_enough(enough: float, passing: Int64, scores: Float32, at_least: int) -> tuple[Float32, Int64]:
     """Returns the scores and numbers (Q, n) of each query's best cells that hold ``enough`` passing keys; -1 for none.
 
     Args:
         enough: number of keys.
         passing: (cells,) number of passing keys.
         scores: (Q, cells).
+        at_least: number of cells.
     """
     best = np.argsort(-scores, axis=1)
     seen = np.cumsum(passing[best], axis=1)
-    needed = np.minimum((seen < enough).sum(axis=1) + 1, scores.shape[1])
+    needed = np.clip((seen < enough).sum(axis=1) + 1, at_least, scores.shape[1])
     best = best[:, : needed.max()]
     nearness = np.take_along_axis(scores, best, axis=1)
     best[np.arange(best.shape[1]) >= needed[:, None]] = -1
