@@ -20,6 +20,7 @@ USUAL, MOST_USUAL = 2.5, 160
 LEAST, MOST = 0.25, 4
 FOUND = 0.99  # share of the nearest keys that the measured number of cells holds
 NEAREST, ASKED = 10, 128  # nearest keys of how many stored keys
+AGAIN = 1.25  # growth after which it is measured again: new keys may be unlike the old ones
 OF_MORE = 0.25  # exponent by which the number grows with that of the wanted keys, from NEAREST on
 # if a share s of the keys passes a filter, s ** PASSING of the usual number of keys must have been seen among those
 # that pass (benchmarks/notes/performance.md)

@@ -16,7 +16,7 @@ import numpy as np
 
 from pam_retriever.ann.base import AnnFiles, Chunked, chunks, read_keys
 from pam_retriever.ann.bounded import scan_flat
-from pam_retriever.ann.cells import ASKED, NEAREST, Cells, map_cells
+from pam_retriever.ann.cells import AGAIN, ASKED, NEAREST, Cells, map_cells
 from pam_retriever.ann.checked import check_choice, check_read
 from pam_retriever.ann.factory import Choice, choose, read_kind
 from pam_retriever.ann.faiss_indexes import (
@@ -146,8 +146,8 @@ class FaissBackend:
             self._cells.measured, self._cells.measured_for = measured, measured_for
 
     def _measure_cells(self) -> None:
-        """Measures how many cells hold the nearest keys of some stored keys, as often as the index has doubled."""
-        if self._cells is None or len(self) < 2 * self._cells.measured_for:
+        """Measures how many cells hold the nearest keys of some stored keys, as often as the index has grown enough."""
+        if self._cells is None or len(self) < AGAIN * self._cells.measured_for:
             return
         stored = self._positions.stored()
         asked = stored[:: -(-len(stored) // ASKED)]
