@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Literal
@@ -85,7 +86,7 @@ class Reader:
             return self._items.under(op.namespace_prefix, self._at, op.limit, op.offset)
         values = self._items.values(op.namespace_prefix, self._at)
         passing = (id for id, value in values if passes(from_json(value), op.filter))
-        page = list(islice(passing, op.offset, op.offset + op.limit))
+        page = list(islice(passing, min(op.offset, sys.maxsize), min(op.offset + op.limit, sys.maxsize)))
         rows = self._items.by_id(page)
         return [rows[id] for id in page if id in rows]
 

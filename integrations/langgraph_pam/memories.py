@@ -19,6 +19,7 @@ from pam_retriever.types import Float32
 
 FOLDER = "index"
 LONGEST = 150  # bytes of the name of a tenant; a digest replaces a longer label
+DIGEST = "sha256:"  # begins the names of tenants that are digests; no label is such a name itself
 ONE_BY_ONE = 8  # if one batch has more new steps of a namespace than this, they are stored in one call
 Where = Mapping[str, object] | None
 
@@ -103,9 +104,11 @@ def tenant_of(path: str) -> str:
 
 
 def within_length(label: str) -> str:
-    """Returns the name of the tenant for a label; a digest if the label is too long."""
+    """Returns the name of the tenant for a label; a digest if the label is too long, or reads like a digest."""
     encoded = label.encode()
-    return label if len(encoded) <= LONGEST else f"sha256:{hashlib.sha256(encoded).hexdigest()}"
+    if len(encoded) <= LONGEST and not label.startswith(DIGEST):
+        return label
+    return f"{DIGEST}{hashlib.sha256(encoded).hexdigest()}"
 
 
 def first_memory(item: int) -> str:

@@ -31,6 +31,7 @@ from langgraph.store.base import (
 from pam_retriever import InvalidInput
 from pam_retriever.embedding import Embedder
 from pam_retriever.errors import counted
+from pam_retriever.filters.metadata import check_depth
 from pam_retriever.filters.stored import UNSTORABLE, plain_value, to_json
 from pam_retriever.limits import MAX_ID_BYTES, MAX_TEXT_BYTES
 from pam_retriever.types import Float32
@@ -45,6 +46,7 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 }
 OPERATORS = ("$eq", "$ne", *COMPARISONS)
 MOST_MINUTES = 10**9  # about two thousand years: the time of expiry must fit into 64 bits
+MAX_VALUE_DEPTH = 200  # the JSON parser of Python goes as deep as the stack of the caller has room: up to 1,000
 WHOLE = "$"  # the path of a whole value
 
 
@@ -254,7 +256,7 @@ def read_value(value: Mapping[str, Any]) -> str:
     """Returns a value as JSON.
 
     Raises:
-        InvalidInput: JSON cannot hold the value, or a key is no string.
+        InvalidInput: JSON cannot hold the value, a key is no string, or the value is nested too deep.
     """
     try:
         if not isinstance(value, Mapping):
@@ -266,6 +268,7 @@ def read_value(value: Mapping[str, Any]) -> str:
         raise InvalidInput(
             f"The value cannot be stored ({error}).", "a dict with string keys that JSON can hold", "Convert it."
         ) from error
+    check_depth(text, "The value", MAX_VALUE_DEPTH)
     return text
 
 

@@ -108,17 +108,17 @@ def _is_refused(value: object) -> bool:
     return False
 
 
-def check_depth(stored: str, what: str) -> None:
-    """Checks that SQLite's parser can read JSON of this depth.
+def check_depth(stored: str, what: str, most: int = MAX_METADATA_DEPTH) -> None:
+    """Checks that every parser can read JSON of this depth.
 
     Raises:
         InvalidInput: the nesting is deeper than the limit.
     """
-    if stored.count("[") + stored.count("{") <= MAX_METADATA_DEPTH:
+    if stored.count("[") + stored.count("{") <= most:
         return
     depth = deepest = 0
     for bracket in BRACKET.findall(STRING.sub("", stored)):
         depth += 1 if bracket in "[{" else -1
         deepest = max(deepest, depth)
-    if deepest > MAX_METADATA_DEPTH:
-        raise InvalidInput(f"{what} is nested {deepest} levels deep.", f"at most {MAX_METADATA_DEPTH}", "Flatten it.")
+    if deepest > most:
+        raise InvalidInput(f"{what} is nested {deepest} levels deep.", f"at most {most}", "Flatten it.")
