@@ -26,7 +26,12 @@ UsedIds = Annotated[list[Id], Field(min_length=1, max_length=MOST_IDS)]
 Paths = Annotated[list[Id], Field(max_length=100, description="Changed files, from the root.")]
 ChangeInWords = Annotated[str, Field(max_length=10_000, description="The change that you want to make.")]
 SessionName = Annotated[
-    str, Field(max_length=LONGEST_NAME, description="Name of the session. If empty, the session of this connection.")
+    str,
+    Field(
+        max_length=LONGEST_NAME,
+        description="Name of the session. If empty, the session of this connection; over HTTP it may be a new one: "
+        "then pass the name that the first call returned.",
+    ),
 ]
 Filter = Annotated[
     dict[str, Any],

@@ -36,8 +36,6 @@ from pam_retriever.apps.mcp.arguments import (
     Offset,
     Paths,
     Question,
-    SessionName,
-    Text,
     UsedIds,
     Way,
     When,
@@ -60,15 +58,13 @@ class Tools:
 
     Args:
         folder: the folder of the index.
-        session: the default session of new memories.
     """
 
-    def __init__(self, folder: SharedFolder, session: str) -> None:
-        self._folder, self._session = folder, session
+    def __init__(self, folder: SharedFolder) -> None:
+        self._folder = folder
 
-    def remember(self, text: Text, session: SessionName = "", metadata: Filter | None = None) -> StoredMemory:
+    def remember(self, text: str, name: str, metadata: Mapping[str, object] | None = None) -> StoredMemory:
         """Stores a memory as the next step of a session."""
-        name = session or self._session
         given = dict(metadata or {})
         if given.setdefault("session", name) != name:
             raise InvalidInput(
