@@ -10,6 +10,7 @@ import pytest
 from pam_retriever.ann import FaissBackend
 from pam_retriever.ann import cells as looking
 from pam_retriever.ann.cells import Cells
+from pam_retriever.ann.selection import Inside
 from pam_retriever.model.keys import unit
 from pam_retriever.store.folder.ann_cache import UNUSABLE
 
@@ -74,11 +75,16 @@ def test_a_filter_of_any_kind_loses_little(spread, passing, monkeypatch):
     assert found(backend, keys, asked, 10, np.flatnonzero(inside)) >= 0.97
 
 
+def cells_behind(backend, queries, mask, number):
+    """Returns the scores and the numbers of the cells that a search behind a filter looks into."""
+    cells = backend._cells
+    return cells._behind(Inside(COUNT, mask=mask), number, 1).cells(cells._scores(queries))
+
+
 def test_cells_in_which_nothing_passes_are_left_out(spread):
     backend, keys = spread
     cell = backend._cells._of(np.arange(COUNT))
-    inside = np.flatnonzero(cell % 2 == 1)
-    _, chosen = backend._cells._behind(keys[:30], inside, 40, 1)
+    _, chosen = cells_behind(backend, keys[:30], cell % 2 == 1, 40)
     assert set(np.unique(chosen[chosen >= 0] % 2)) == {1}
     best = np.argsort(-(keys[:30] @ backend._cells.centres.reconstruct_n(0, backend.choice.cells).T), axis=1)
     for at in range(30):
@@ -88,10 +94,10 @@ def test_cells_in_which_nothing_passes_are_left_out(spread):
 
 def test_a_sample_counts_what_passes_nearly_as_well(spread, monkeypatch):
     backend, keys = spread
-    inside = np.flatnonzero(np.random.default_rng(8).random(COUNT) < 0.5)
-    exact = (backend._cells._behind(keys[:50], inside, 20, 1)[1] >= 0).sum()
+    inside = np.random.default_rng(8).random(COUNT) < 0.5
+    exact = (cells_behind(backend, keys[:50], inside, 20)[1] >= 0).sum()
     monkeypatch.setattr(looking, "COUNTED", 3_000)
-    assert abs((backend._cells._behind(keys[:50], inside, 20, 1)[1] >= 0).sum() / exact - 1) < 0.1
+    assert abs((cells_behind(backend, keys[:50], inside, 20)[1] >= 0).sum() / exact - 1) < 0.1
 
 
 @pytest.mark.parametrize("k", [500, 5_000, COUNT])

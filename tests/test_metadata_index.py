@@ -63,9 +63,16 @@ def test_filters_follow_every_write(segment, growth, monkeypatch):
     monkeypatch.setattr(metadata_index, "GROWTH", growth)
 
     @settings(max_examples=60, deadline=None)
-    @given(st.lists(st.tuples(steps, filters), min_size=1, max_size=8), st.sampled_from([0, 2, metadata_index.LATE]))
-    def follow(calls, late):
+    @given(
+        st.lists(st.tuples(steps, filters), min_size=1, max_size=8),
+        st.sampled_from([0, 2, metadata_index.LATE]),
+        st.sampled_from([0, metadata_columns.MANY]),
+        st.sampled_from([1, metadata_index.SPARSE]),
+    )
+    def follow(calls, late, many, sparse):
         monkeypatch.setattr(metadata_index, "LATE", late)
+        monkeypatch.setattr(metadata_columns, "MANY", many)
+        monkeypatch.setattr(metadata_index, "SPARSE", sparse)
         index, model = PredictiveAssociativeIndex(dim=1, backend="exact"), {}
         for step, where in calls:
             write(index, model, step)
@@ -73,6 +80,7 @@ def test_filters_follow_every_write(segment, growth, monkeypatch):
             assert {record.id for record in index.find(where)} == expected
             rows = index._store.database.memories.rows_where(where)
             assert (np.diff(rows) > 0).all()
+            assert len(rows) == len(expected)
 
     follow()
 
@@ -112,13 +120,13 @@ def test_whole_numbers_are_compared_exactly(stored, asked):
         "$lt": [exactly(one) < value for one in stored],
         "$gte": [exactly(one) >= value for one in stored],
     }.items():
-        assert index.matching({"n": {op: asked}}).tolist() == np.flatnonzero(expected).tolist(), op
+        assert np.asarray(index.matching({"n": {op: asked}})).tolist() == np.flatnonzero(expected).tolist(), op
 
 
 def test_numbers_too_large_for_a_double_are_infinite():
     index = MetadataIndex.of([(np.arange(3), ['{"n":1' + "0" * 400 + "}", '{"n":-1' + "0" * 400 + "}", '{"n":5}'])])
-    assert index.matching({"n": {"$gt": 1e300}}).tolist() == [0]
-    assert index.matching({"n": {"$lt": 10**400}}).tolist() == [1, 2]
+    assert np.asarray(index.matching({"n": {"$gt": 1e300}})).tolist() == [0]
+    assert np.asarray(index.matching({"n": {"$lt": 10**400}})).tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("collide", [False, True])

@@ -8,10 +8,12 @@ where these lie. It looks into no fewer cells than without a filter: what passes
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from pam_retriever.ann.selection import Inside
 from pam_retriever.types import Float32, Int64
 
 # a query of which nothing was measured looks into this factor times the square root of the number of cells, up to a
@@ -39,17 +41,19 @@ class Cells:
     Args:
         index: FAISS's inverted file.
         first: a query with zeros after its first so many numbers is a query of the measured kind; 0 if all are.
-
-    Attributes:
         measured: number of cells that ``measure`` found; 0 before.
         measured_for: number of keys at that time.
+
+    Attributes:
+        measured: as given, until ``measure``.
+        measured_for: as given, until ``measure``.
         centres: flat index of the centres of the cells.
     """
 
-    def __init__(self, index: Any, first: int = 0) -> None:
+    def __init__(self, index: Any, first: int = 0, measured: int = 0, measured_for: int = 0) -> None:
         self._index, self.centres = index, centres_of(index)
         self._first = first
-        self.measured, self.measured_for = 0, 0
+        self.measured, self.measured_for = measured, measured_for
         self._counted = 0, np.zeros(int(index.nlist), np.int64)  # number of keys, of all and in each cell
 
     @property
@@ -71,7 +75,7 @@ class Cells:
         return int(min(max(wanted, holding), self._index.nlist))
 
     def search(
-        self, queries: Float32, k: int, number: int, inside: Int64 | None = None, selector: Any = None
+        self, queries: Float32, k: int, number: int, inside: Inside | None = None, selector: Any = None
     ) -> tuple[Float32, Int64]:
         """Returns the scores and positions (Q, k) of the best keys in the cells; -1 after the last.
 
@@ -79,19 +83,24 @@ class Cells:
             queries: (Q, width).
             k: number of keys.
             number: number of cells to look into without a filter.
-            inside: positions that pass the filter; None without one.
+            inside: the positions that pass the filter; None without one.
             selector: FAISS's selector of the positions that may be returned; None for all.
         """
         import faiss
 
-        if inside is None:
-            nearness, cells = self.centres.search(queries, min(number, self._index.nlist))
-        else:
-            nearness, cells = self._behind(queries, inside, number, SPARE * k)
+        number = min(number, self._index.nlist)
+        wanted = None if inside is None else self._behind(inside, number, SPARE * k)
         scores, positions = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
-        pointers = [faiss.swig_ptr(array) for array in (cells, nearness, scores, positions)]
-        parameters = faiss.SearchParametersIVF(sel=selector, nprobe=cells.shape[1])
-        self._index.search_preassigned_c(len(queries), faiss.swig_ptr(queries), k, *pointers, False, parameters)
+        for start in range(0, len(queries), TOGETHER):
+            part = queries[start : start + TOGETHER]
+            if wanted is None:
+                nearness, cells = self.centres.search(part, number)
+            else:
+                nearness, cells = wanted.cells(self._scores(part))
+            found = scores[start : start + TOGETHER], positions[start : start + TOGETHER]
+            pointers = [faiss.swig_ptr(array) for array in (cells, nearness, *found)]
+            parameters = faiss.SearchParametersIVF(sel=selector, nprobe=cells.shape[1])
+            self._index.search_preassigned_c(len(part), faiss.swig_ptr(part), k, *pointers, False, parameters)
         return scores, positions
 
     def measure(self, keys: Float32, nearest: Int64, count: int) -> None:
@@ -111,30 +120,14 @@ class Cells:
             wanted = int(np.quantile(needed, FOUND, method="higher"))
             self.measured = min(max(wanted, int(LEAST * self.usual)), self.most, cells.shape[1])
 
-    def _behind(self, queries: Float32, inside: Int64, number: int, least: int) -> tuple[Float32, Int64]:
-        """Returns the nearness and the numbers (Q, n) of the nearest cells with enough keys that pass; -1 for none.
-
-        ``least`` is a number of keys that is never enough.
-        """
+    def _behind(self, inside: Inside, number: int, least: int) -> Wanted:
+        """Returns which cells to look into behind a filter. ``least`` is a number of keys that is never enough."""
         step = max(1, len(inside) // COUNTED)
-        passing = np.bincount(self._of(inside[::step]), minlength=self._index.nlist) * step
+        passing = np.bincount(self._of(inside.positions[::step]), minlength=self._index.nlist) * step
         share, mean = len(inside) / self._index.ntotal, self._index.ntotal / self._index.nlist
-        at_least = number
-        if self._unevenness(passing, share, step) > UNEVEN:
-            number *= MORE
-        enough = max(least, number * mean * share**PASSING)
-        parts = [
-            _with_enough(enough, passing, self._scores(queries[at : at + TOGETHER]), at_least)
-            for at in range(0, len(queries), TOGETHER)
-        ]
-        most = max(cells.shape[1] for _, cells in parts)
-        nearness, chosen = np.zeros((len(queries), most), np.float32), np.full((len(queries), most), -1, np.int64)
-        for part, (near, cells) in enumerate(parts):
-            at = slice(part * TOGETHER, part * TOGETHER + len(cells))
-            nearness[at, : cells.shape[1]], chosen[at, : cells.shape[1]] = near, cells
-        if step == 1:  # all were counted, so the other cells have none
-            chosen[passing[chosen] == 0] = -1
-        return nearness, chosen
+        times = MORE if self._unevenness(passing, share, step) > UNEVEN else 1
+        enough = max(least, number * times * mean * share**PASSING)
+        return Wanted(passing, enough, number, counted_all=step == 1)
 
     def _unevenness(self, passing: Int64, share: float, step: int) -> float:
         """Returns the variance of the number of passing keys in a cell, relative to that of keys drawn at random.
@@ -177,22 +170,37 @@ class Cells:
         return cells
 
 
-def _with_enough(enough: float, passing: Int64, scores: Float32, at_least: int) -> tuple[Float32, Int64]:
-    """Returns the scores and numbers (Q, n) of each query's best cells that hold ``enough`` passing keys; -1 for none.
+@dataclass(frozen=True)
+class Wanted:
+    """The cells that a search behind a filter looks into: the nearest with enough keys that pass.
 
-    Args:
-        enough: number of keys.
-        passing: (cells,) number of passing keys.
-        scores: (Q, cells).
-        at_least: number of cells.
+    Attributes:
+        passing: (cells,) number of keys in each cell that pass the filter.
+        enough: number of such keys.
+        number: number of cells, at least.
+        counted_all: whether a cell of which ``passing`` is 0 has no such key.
     """
-    best = np.argsort(-scores, axis=1)
-    seen = np.cumsum(passing[best], axis=1)
-    needed = np.clip((seen < enough).sum(axis=1) + 1, at_least, scores.shape[1])
-    best = best[:, : needed.max()]
-    nearness = np.take_along_axis(scores, best, axis=1)
-    best[np.arange(best.shape[1]) >= needed[:, None]] = -1
-    return nearness, best
+
+    passing: Int64
+    enough: float
+    number: int
+    counted_all: bool
+
+    def cells(self, scores: Float32) -> tuple[Float32, Int64]:
+        """Returns the scores and the numbers (Q, n) of the cells; -1 for none.
+
+        Args:
+            scores: (Q, cells) of queries and centres.
+        """
+        best = np.argsort(-scores, axis=1)
+        seen = np.cumsum(self.passing[best], axis=1)
+        needed = np.clip((seen < self.enough).sum(axis=1) + 1, self.number, scores.shape[1])
+        best = np.ascontiguousarray(best[:, : needed.max()])
+        nearness = np.take_along_axis(scores, best, axis=1)
+        best[np.arange(best.shape[1]) >= needed[:, None]] = -1
+        if self.counted_all:
+            best[self.passing[best] == 0] = -1
+        return nearness, best
 
 
 def map_cells(index: Any) -> None:

@@ -25,7 +25,6 @@ from pam_retriever.ann.faiss_indexes import (
     cached_parameters,
     erase_codes,
     graph_keys,
-    mask_of,
     ranked,
     search_parameters,
 )
@@ -33,7 +32,7 @@ from pam_retriever.ann.flat import FlatKeys
 from pam_retriever.ann.graph import Graph, graph_of, put_graph
 from pam_retriever.ann.id_map import IdMap
 from pam_retriever.ann.scan import scan
-from pam_retriever.ann.selection import Rows
+from pam_retriever.ann.selection import Inside, Rows
 from pam_retriever.ann.vector_file import VectorFile
 from pam_retriever.errors import counted
 from pam_retriever.types import Float32, Int64
@@ -142,8 +141,7 @@ class FaissBackend:
     def _use_cells(self, measured: int = 0, measured_for: int = 0) -> None:
         if self.kind == "ivf":
             map_cells(self._index)
-            self._cells = Cells(self._index, self._first)
-            self._cells.measured, self._cells.measured_for = measured, measured_for
+            self._cells = Cells(self._index, self._first, measured, measured_for)
 
     def _measure_cells(self) -> None:
         """Measures how many cells hold the nearest keys of some stored keys, as often as the index has grown enough."""
@@ -196,9 +194,7 @@ class FaissBackend:
 
     def search(self, queries: Float32, k: int, allowed: Rows | None = None) -> tuple[Float32, Int64]:
         queries = np.ascontiguousarray(queries, np.float32)
-        inside = None if allowed is None else self._positions.of(np.asarray(allowed))
-        if inside is not None and inside.min(initial=0) < 0:
-            inside = inside[inside >= 0]
+        inside = None if allowed is None else self._positions.inside(allowed)
         count = len(self) if inside is None else len(inside)
         k = min(k, count)
         if k == 0:
@@ -209,19 +205,20 @@ class FaissBackend:
             return self._among_nearest(queries, k, inside)
         return self._nearest(queries, k, inside)
 
-    def _scan(self, queries: Float32, k: int, inside: Int64 | None) -> tuple[Float32, Int64]:
-        """Returns the ``k`` best of all keys, or of those at the positions ``inside``, exactly."""
+    def _scan(self, queries: Float32, k: int, inside: Inside | None) -> tuple[Float32, Int64]:
+        """Returns the ``k`` best of all keys, or of those ``inside``, exactly."""
+        positions = None if inside is None else inside.positions
         if self._is_plain:
-            return scan_flat(queries, self._index, self._positions.rows, k, inside)
-        assert inside is not None
+            return scan_flat(queries, self._index, self._positions.rows, k, positions)
+        assert positions is not None
         if self._full is not None:
-            return scan(queries, [self._full.mapped], self._positions.rows, k, inside)
+            return scan(queries, [self._full.mapped], self._positions.rows, k, positions)
         if self.kind == "hnsw":
-            return scan(queries, [graph_keys(self._index)], self._positions.rows, k, inside)
-        return scan(queries, [self._index.reconstruct_batch(inside)], self._positions.rows[inside], k)
+            return scan(queries, [graph_keys(self._index)], self._positions.rows, k, positions)
+        return scan(queries, [self._index.reconstruct_batch(positions)], self._positions.rows[positions], k)
 
-    def _among_nearest(self, queries: Float32, k: int, inside: Int64) -> tuple[Float32, Int64]:
-        """Returns the ``k`` best at the positions ``inside``, by a graph.
+    def _among_nearest(self, queries: Float32, k: int, inside: Inside) -> tuple[Float32, Int64]:
+        """Returns the ``k`` best of the keys ``inside``, by a graph.
 
         A graph search that skips positions outside the filter misses many inside. So this looks up the nearest of all
         positions, and keeps those inside. If too few are left for a query, it scans.
@@ -229,16 +226,17 @@ class FaissBackend:
         wide = int(SPARE * k * len(self) / len(inside))
         if wide > max(MOST_NEAREST, SPARE * k):
             return self._scan(queries, k, inside)
-        scores, rows = self._nearest(queries, min(wide, len(self)), None)
-        allowed = np.isin(rows, self._positions.rows[inside]) & (rows >= 0)
+        scores, positions = self._look_up(queries, min(wide, len(self)), 0, None)
+        allowed = inside.mask[positions] & (positions >= 0)
         first = np.argsort(~allowed, axis=1, kind="stable")[:, :k]
-        best = np.take_along_axis(scores, first, axis=1), np.take_along_axis(rows, first, axis=1)
+        rows = self._positions.rows[np.take_along_axis(positions, first, axis=1)]
+        best = np.take_along_axis(scores, first, axis=1), rows
         few = np.flatnonzero(allowed.sum(axis=1) < k)
         if len(few):
             best[0][few], best[1][few] = self._scan(queries[few], k, inside)
         return best
 
-    def _nearest(self, queries: Float32, k: int, inside: Int64 | None) -> tuple[Float32, Int64]:
+    def _nearest(self, queries: Float32, k: int, inside: Inside | None) -> tuple[Float32, Int64]:
         """Returns the ``k`` best by the index. If a graph finds fewer, the rest is row -1."""
         cells = 0 if self._cells is None else self.probed or self._cells.number(queries, k)
         scores, positions = self._look_up(queries, k, cells, inside)
@@ -250,10 +248,12 @@ class FaissBackend:
             # a cell may be empty while another has thousands of equal keys; FAISS skips 4-bit codes of the lowest score
             few = np.flatnonzero(~found[:, -1])
             look = self._nearest if inside is None else self._scan
-            best[0][few], best[1][few] = look(queries[few], k, self._positions.stored() if inside is None else inside)
+            if inside is None:
+                inside = Inside(len(self._positions.rows), self._positions.stored())
+            best[0][few], best[1][few] = look(queries[few], k, inside)
         return best
 
-    def _look_up(self, queries: Float32, k: int, cells: int, inside: Int64 | None) -> tuple[Float32, Int64]:
+    def _look_up(self, queries: Float32, k: int, cells: int, inside: Inside | None) -> tuple[Float32, Int64]:
         """Returns the scores and positions of the ``k`` best; -1 after the last. ``cells`` is for IVF."""
         times, more = CANDIDATES[self.choice.code]
         candidates, selector = min(times * k + more, len(self._positions.rows)), self._selector(inside)
@@ -274,13 +274,13 @@ class FaissBackend:
         keys: Float32 = self._index.reconstruct_batch(positions) if self._full is None else self._full[positions]
         return keys
 
-    def _selector(self, inside: Int64 | None) -> Any:
+    def _selector(self, inside: Inside | None) -> Any:
         """FAISS's selector of the positions that a search may return; None for all."""
         import faiss
 
         if inside is None and not self._positions.dead:
             return None
-        mask = self._positions.alive() if inside is None else mask_of(inside, len(self._positions.rows))
+        mask = self._positions.alive() if inside is None else inside.mask
         return faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))
 
     def _reset(self, size: int) -> None:

@@ -96,13 +96,6 @@ def search_parameters(wide: int, selector: Any = None) -> Any:
 cached_parameters = lru_cache(search_parameters)  # creating the parameters takes a tenth of a short search
 
 
-def mask_of(positions: Int64, count: int) -> Bools:
-    """Returns the mask of ``positions``, of ``count``."""
-    mask = np.zeros(count, bool)
-    mask[positions] = True
-    return mask
-
-
 def graph_keys(index: Any) -> Float32:
     """Returns the keys (n, width) of an uncompressed HNSW index without a copy."""
     import faiss

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from pam_retriever.ann.selection import Inside, RowMask, Rows
 from pam_retriever.types import Bools, Int64
 
 DENSE_SPAN = 1_000_000  # rows within this span, or within four times their number, are mapped by a table
+MANY = 0.1  # from this share of the rows on, a mask is faster translated than a list
 
 
 class IdMap:
@@ -26,6 +28,7 @@ class IdMap:
         self._position: Int64  # row - self._first -> position, -1 if not stored
         self._sorted: Int64 | None  # the rows in order, if their span is too large for a table
         self._first: int
+        self._start: int | None  # the row of position 0, if that of each position is the next one; else None
         self._number()
 
     def __len__(self) -> int:
@@ -48,6 +51,8 @@ class IdMap:
     def append(self, rows: Int64) -> None:
         """Adds rows at the next positions."""
         first_position = len(self.rows)
+        if self._start is not None and not _follow(rows, self._start + first_position):
+            self._start = None
         self.rows = np.concatenate([self.rows, rows])
         if first_position and self._sorted is None and self._is_dense(rows):
             beyond = int(rows.max()) - self._first + 1 - len(self._position)
@@ -69,6 +74,18 @@ class IdMap:
         self.rows = np.delete(self.rows, positions)
         self._number()
 
+    def inside(self, allowed: Rows) -> Inside:
+        """Returns the positions of those ``allowed`` rows that are stored."""
+        count = len(self.rows)
+        if isinstance(allowed, RowMask):
+            if self._start is not None:
+                mask = allowed.part(self._start, count)
+                return Inside(count, mask=mask & self.alive() if self.dead else mask)
+            if len(allowed) > MANY * count:
+                return Inside(count, mask=allowed.holds(self.rows))
+        positions = self.of(np.asarray(allowed))
+        return Inside(count, positions[positions >= 0] if positions.min(initial=0) < 0 else positions)
+
     def of(self, rows: Int64) -> Int64:
         """Returns the position (n,) of each row, -1 for rows that are not stored."""
         if self._sorted is not None:
@@ -85,10 +102,12 @@ class IdMap:
 
     def _number(self) -> None:
         if not len(self.rows):
-            self._first, self._sorted, self._position = 0, None, np.empty(0, np.int64)
+            self._first, self._sorted, self._position, self._start = 0, None, np.empty(0, np.int64), None
             return
         stored = self.stored()
         rows = self.rows[stored]
+        start = int(rows[0] - stored[0]) if len(rows) else 0
+        self._start = start if np.array_equal(rows, stored + start) else None
         self._first = int(rows.min()) if len(rows) else 0
         if self._is_dense(rows):
             self._sorted = None
@@ -103,3 +122,8 @@ class IdMap:
         if not len(rows):
             return True
         return int(rows.min()) >= self._first and int(rows.max()) - self._first < DENSE_SPAN + 4 * len(self.rows)
+
+
+def _follow(rows: Int64, start: int) -> bool:
+    """Whether each of the rows is the next one, from ``start`` on."""
+    return np.array_equal(rows, np.arange(start, start + len(rows)))

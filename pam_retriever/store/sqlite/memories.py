@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pam_retriever.ann.selection import Rows
 from pam_retriever.errors import IndexFormatError, counted
 from pam_retriever.mentions.sql import page_cache
 from pam_retriever.store.columns import checksum, from_blobs, from_json, number_rows, to_blobs
@@ -149,7 +150,7 @@ class SQLiteMemories:
         return {record.id: record for record in self._records(found)}
 
     def find(self, where: Mapping[str, object], limit: int | None, offset: int = 0) -> list[Record]:
-        rows = None if selects_all(where) else json.dumps(self.rows_where(where).tolist())
+        rows = None if selects_all(where) else json.dumps(np.asarray(self.rows_where(where)).tolist())
         found = self._connection.fetch(
             "SELECT row, id, vector, text, metadata FROM memories JOIN vectors USING (row) "
             f"WHERE {'1' if rows is None else 'row IN (SELECT value FROM json_each(?))'} "
@@ -173,7 +174,7 @@ class SQLiteMemories:
         )
         return {row: (id, text, metadata) for row, id, text, metadata in found}
 
-    def rows_where(self, where: Mapping[str, object]) -> Int64:
+    def rows_where(self, where: Mapping[str, object]) -> Rows:
         return self.metadata().matching(where, self._times.rows_of)
 
     def metadata(self) -> MetadataIndex:

@@ -19,12 +19,13 @@ import numpy.typing as npt
 from pam_retriever.arrays import concatenated
 from pam_retriever.filters.conditions import Kind
 from pam_retriever.filters.stored import as_number, at_path, to_json
-from pam_retriever.types import Int64
+from pam_retriever.types import Bools, Int64
 
 Int32 = npt.NDArray[np.int32]
 Number = int | float
 
 EXACT = 2**53  # integers up to this value are exact as doubles
+MANY, SHARE = 4_096, 0.05  # of so many memories, from this share on, comparing the numbers of all values is faster
 TABLE_FROM = 16  # from this many texts in one look-up, a hash table is faster
 NO_POSITIONS: Int32 = np.empty(0, np.int32)
 
@@ -178,6 +179,8 @@ class Lists(Generic[V]):
     def __init__(self, values: V, starts: Int32, positions: Int32) -> None:
         self.values: V = values
         self._starts, self.positions = starts, positions
+        # (n,) the number of each memory's value, plus 1, and 0 for none; made for the first filter that passes many
+        self._ranks: npt.NDArray[np.unsignedinteger[Any]] | None = None
 
     @classmethod
     def of(cls, values: V, code: Int64, positions: Int32) -> Lists[V]:
@@ -189,7 +192,27 @@ class Lists(Generic[V]):
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        return int(self.values.nbytes + self._starts.nbytes + self.positions.nbytes)
+        ranks = 0 if self._ranks is None else self._ranks.nbytes
+        return int(self.values.nbytes + self._starts.nbytes + self.positions.nbytes + ranks)
+
+    def mask(self, first: int, last: int, count: int) -> Bools:
+        """Returns which of ``count`` memories have a value with a number from ``first`` to before ``last``.
+
+        For a kind of which a memory has at most one value.
+        """
+        positions = self.between(first, last)
+        if count < MANY or len(positions) < SHARE * count:
+            mask = np.zeros(count, bool)
+            mask[positions] = True
+            return mask
+        if self._ranks is None:
+            ranks = np.zeros(count, np.min_scalar_type(len(self.values)))
+            ranks[self.positions] = np.repeat(np.arange(1, len(self.values) + 1), np.diff(self._starts))
+            self._ranks = ranks
+        mask = self._ranks > first
+        if last < len(self.values):
+            mask &= self._ranks <= last
+        return mask
 
     def between(self, first: int, last: int) -> Int32:
         """Returns the positions of the values with numbers from ``first`` to before ``last``."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pam_retriever.arrays import starts_of
+from pam_retriever.ann.selection import RowMask, Rows
 from pam_retriever.errors import IndexFormatError, InvalidInput
 from pam_retriever.filters import TIME, read_filter
 from pam_retriever.filters.conditions import (
@@ -40,6 +40,7 @@ SEGMENT = 100_000  # memories; larger segments are not merged
 GROWTH = 4  # a segment is merged with later segments if these have more than a quarter of its memories
 LATE = 100  # memories; the columns of a smaller segment are built when a filter needs them
 FEW = 3  # number of small segments that are kept before a merge
+SPARSE = 4  # rows with larger gaps on average are listed, instead of marked in a mask
 DEAD_SHARE = 0.5  # a segment with a larger share of removed memories is built again without them
 
 
@@ -104,12 +105,13 @@ class Segment:
         mask = self._mask(condition)
         return mask if self.alive is None else mask & self.alive
 
-    def rows_at(self, positions: Int64, out: Int64) -> None:
-        """Writes the rows at sorted positions into ``out``."""
-        if len(self.rows) and int(self.rows[-1]) - int(self.rows[0]) == len(self.rows) - 1:
-            np.add(positions, self.rows[0], out=out)  # rows without a gap, as most are
+    def mark(self, condition: Condition, out: Bools, first: int) -> None:
+        """Sets ``out`` to True for the rows that satisfy a condition; its first entry stands for the row ``first``."""
+        mask, start = self.mask(condition), int(self.rows[0]) - first
+        if int(self.rows[-1]) - int(self.rows[0]) == len(self.rows) - 1:  # rows without a gap, as most are
+            out[start : start + len(mask)] |= mask
         else:
-            np.take(self.rows, positions, out=out, mode="clip")
+            out[self.rows[mask] - first] = True
 
     def _mask(self, condition: Condition) -> Bools:
         if isinstance(condition, Not):
@@ -141,10 +143,14 @@ class Segment:
 
     def _mask_of(self, test: Test, *more: Compares) -> Bools:
         """Returns a mask of the memories that satisfy a test and ``more`` comparisons of the same key and kind."""
-        mask = np.zeros(len(self.rows), bool)
-        column = self._column(test.key)
-        if column is not None:
-            mask[_range([test, *more], column) if isinstance(test, Compares) else _positions(test, column)] = True
+        column, count = self._column(test.key), len(self.rows)
+        if column is None:
+            return np.zeros(count, bool)
+        if isinstance(test, Compares) or (isinstance(test, Among) and len(test.values) == 1):
+            lists = column.of(test.kind)
+            return lists.mask(*_range([test, *more], lists.values), count)
+        mask = np.zeros(count, bool)
+        mask[_positions(test, column)] = True
         return mask
 
     def _column(self, key: str) -> Column | None:
@@ -198,14 +204,19 @@ def _positions(test: Has | IsNone | Among | HasEntry | HasPart, column: Column) 
     return lists.at(lists.values.find(test.values if isinstance(test, Among) else [test.value]))
 
 
-def _range(tests: Sequence[Compares], column: Column) -> Int32:
-    """Returns the positions in a column whose values satisfy every comparison."""
-    lists = column.of(tests[0].kind)
-    first, last = 0, len(lists.values)
+def _range(tests: Sequence[Compares | Among], values: Any) -> tuple[int, int]:
+    """Returns the number of the first value that satisfies every test, and of the one after the last.
+
+    ``Among`` has one value.
+    """
+    first, last = 0, len(values)
     for test in tests:
-        bound = (lists.values.up_to if test.symbol in (">", "<=") else lists.values.below)(test.value)
+        if isinstance(test, Among):
+            first, last = max(first, values.below(test.values[0])), min(last, values.up_to(test.values[0]))
+            continue
+        bound = (values.up_to if test.symbol in (">", "<=") else values.below)(test.value)
         first, last = (max(first, bound), last) if test.symbol in (">", ">=") else (first, min(last, bound))
-    return lists.between(first, last)
+    return first, max(first, last)
 
 
 class MetadataIndex:
@@ -216,7 +227,7 @@ class MetadataIndex:
     """
 
     def __init__(self, segments: Sequence[Segment] = ()) -> None:
-        self._segments = tuple(segments)
+        self._segments = tuple(segment for segment in segments if len(segment.rows))
 
     @classmethod
     def of(cls, chunks: Iterable[tuple[Int64, Sequence[str]]]) -> MetadataIndex:
@@ -228,8 +239,8 @@ class MetadataIndex:
         """Bytes in memory."""
         return sum(segment.nbytes for segment in self._segments)
 
-    def matching(self, where: Mapping[str, object], rows_of: Callable[[Timed], Int64] | None = None) -> Int64:
-        """Returns the rows that satisfy a filter, sorted; ``rows_of`` returns the rows that satisfy a test of time.
+    def matching(self, where: Mapping[str, object], rows_of: Callable[[Timed], Int64] | None = None) -> Rows:
+        """Returns the rows that satisfy a filter; ``rows_of`` returns the rows that satisfy a test of time.
 
         Raises:
             InvalidInput: the filter is invalid.
@@ -237,18 +248,16 @@ class MetadataIndex:
         condition = read_filter(where)
         if rows_of is not None:
             condition = with_times(condition, rows_of)
-        starts = starts_of(np.array([len(segment.rows) for segment in self._segments]))
-        mask = np.empty(starts[-1], bool)  # of all segments: one large array takes less time than one for each
-        for segment, start, end in zip(self._segments, starts, starts[1:], strict=False):
-            mask[start:end] = segment.mask(condition)
-        rows = np.flatnonzero(mask)
-        edges = np.searchsorted(rows, starts)
-        for segment, start, first, last in zip(self._segments, starts, edges, edges[1:], strict=False):
-            rows[first:last] -= start
-            segment.rows_at(rows[first:last], out=rows[first:last])
-        if len(self._segments) > 1 and (rows[1:] < rows[:-1]).any():
-            rows.sort(kind="stable")
-        return rows
+        if not self._segments:
+            return np.empty(0, np.int64)
+        first = min(int(segment.rows[0]) for segment in self._segments)
+        last = max(int(segment.rows[-1]) for segment in self._segments)
+        if last - first >= SPARSE * sum(len(segment.rows) for segment in self._segments):
+            return np.sort(np.concatenate([segment.matching(condition) for segment in self._segments]), kind="stable")
+        mask = np.zeros(last - first + 1, bool)
+        for segment in self._segments:
+            segment.mark(condition, mask, first)
+        return RowMask(first, mask)
 
     def written(self, changed: Int64, rows: Int64, metadatas: Sequence[str]) -> MetadataIndex:
         """Returns the index after a write.
