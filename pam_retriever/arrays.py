@@ -151,6 +151,11 @@ class GrowingArray:
         """The entries (n, ...), as a view."""
         return self._buffer[: self._length]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self._buffer.nbytes
+
     def extend(self, more: npt.NDArray[Any]) -> None:
         """Appends entries (m, ...)."""
         length = self._length + len(more)

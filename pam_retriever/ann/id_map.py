@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pam_retriever.ann.selection import Inside, RowMask, Rows
+from pam_retriever.arrays import GrowingArray
 from pam_retriever.types import Bools, Int64
 
 DENSE_SPAN = 1_000_000  # rows within this span, or within four times their number, are mapped by a table
@@ -18,14 +19,13 @@ class IdMap:
         rows: (n,) the row at each position, -1 for a removed row.
 
     Attributes:
-        rows: (n,) the row at each position, -1 for a removed row; updated by every change.
         dead: number of removed positions.
     """
 
     def __init__(self, rows: Int64 | None = None) -> None:
-        self.rows: Int64 = np.empty(0, np.int64) if rows is None else rows
+        self._rows = GrowingArray(np.empty(0, np.int64) if rows is None else rows)
         self.dead = 0 if rows is None else int((rows < 0).sum())
-        self._position: Int64  # row - self._first -> position, -1 if not stored
+        self._positions: GrowingArray  # row - self._first -> position, -1 if not stored
         self._sorted: Int64 | None  # the rows in order, if their span is too large for a table
         self._first: int
         self._start: int | None  # the row of position 0, if that of each position is the next one; else None
@@ -36,9 +36,14 @@ class IdMap:
         return len(self.rows) - self.dead
 
     @property
+    def rows(self) -> Int64:
+        """The row at each position (n,), -1 for a removed row; every change updates it."""
+        return self._rows.values
+
+    @property
     def bytes(self) -> int:
         """Bytes in memory."""
-        return self.rows.nbytes + self._position.nbytes + (0 if self._sorted is None else self._sorted.nbytes)
+        return self._rows.nbytes + self._positions.nbytes + (0 if self._sorted is None else self._sorted.nbytes)
 
     def stored(self) -> Int64:
         """The positions that hold a row."""
@@ -53,11 +58,11 @@ class IdMap:
         first_position = len(self.rows)
         if self._start is not None and not _follow(rows, self._start + first_position):
             self._start = None
-        self.rows = np.concatenate([self.rows, rows])
+        self._rows.extend(rows)
         if first_position and self._sorted is None and self._is_dense(rows):
-            beyond = int(rows.max()) - self._first + 1 - len(self._position)
+            beyond = int(rows.max()) - self._first + 1 - len(self._positions)
             if beyond > 0:
-                self._position = np.concatenate([self._position, np.full(beyond, -1, self._position.dtype)])
+                self._positions.extend(np.full(beyond, -1, np.int64))
             self._position[rows - self._first] = np.arange(first_position, len(self.rows))
         else:
             self._number()
@@ -71,7 +76,7 @@ class IdMap:
 
     def drop(self, positions: Int64) -> None:
         """Removes the rows at ``positions``; later rows move up."""
-        self.rows = np.delete(self.rows, positions)
+        self._rows = GrowingArray(np.delete(self.rows, positions))
         self._number()
 
     def inside(self, allowed: Rows) -> Inside:
@@ -100,10 +105,11 @@ class IdMap:
         positions[known] = self._position[offsets[known]]
         return positions
 
+    @property
+    def _position(self) -> Int64:
+        return self._positions.values
+
     def _number(self) -> None:
-        if not len(self.rows):
-            self._first, self._sorted, self._position, self._start = 0, None, np.empty(0, np.int64), None
-            return
         stored = self.stored()
         rows = self.rows[stored]
         start = int(rows[0] - stored[0]) if len(rows) else 0
@@ -111,11 +117,11 @@ class IdMap:
         self._first = int(rows.min()) if len(rows) else 0
         if self._is_dense(rows):
             self._sorted = None
-            self._position = np.full(int(rows.max()) - self._first + 1 if len(rows) else 0, -1, np.int64)
+            self._positions = GrowingArray(np.full(int(rows.max()) - self._first + 1 if len(rows) else 0, -1, np.int64))
             self._position[rows - self._first] = stored
         else:
             order = np.argsort(rows)
-            self._sorted, self._position = rows[order], stored[order]
+            self._sorted, self._positions = rows[order], GrowingArray(stored[order])
 
     def _is_dense(self, rows: Int64) -> bool:
         """Whether a table up to the last of ``rows`` is small enough."""
