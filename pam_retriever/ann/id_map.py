@@ -58,7 +58,10 @@ class IdMap:
         first_position = len(self.rows)
         if self._start is not None and not _follow(rows, self._start + first_position):
             self._start = None
-        self._rows.extend(rows)
+        if first_position:
+            self._rows.extend(rows)
+        else:
+            self._rows = GrowingArray(rows.copy())  # many indexes never grow, so no room is reserved
         if first_position and self._sorted is None and self._is_dense(rows):
             beyond = int(rows.max()) - self._first + 1 - len(self._positions)
             if beyond > 0:
