@@ -186,6 +186,31 @@ def test_a_reader_goes_over_to_what_replaced_the_index(tmp_path):
     assert answers(reader) == answers(other)
 
 
+@pytest.mark.parametrize("fault", ["another dimension", "damage"])
+def test_what_a_reader_cannot_go_over_to_is_an_error_of_each_query(tmp_path, fault):
+    folder, other = tmp_path / "index", tmp_path / "other"
+    filled(folder).close()
+    with PredictiveAssociativeIndex.open(folder, read_only=True, follow=True) as reader:
+        before, manifest = answers(reader), (folder / "manifest.json").read_bytes()
+        if fault == "damage":
+            (folder / "manifest.json").write_bytes(b"{")
+        else:
+            PredictiveAssociativeIndex.open(other, DIM + 1).close()
+            folder.rename(tmp_path / "old")
+            other.rename(folder)
+        for _ in range(3):
+            with pytest.raises(IndexFormatError):
+                reader.search(np.ones(DIM))
+            with pytest.raises(IndexFormatError):
+                reader.find()
+        if fault == "damage":
+            (folder / "manifest.json").write_bytes(manifest)
+        else:
+            folder.rename(other)
+            (tmp_path / "old").rename(folder)
+        assert answers(reader) == before
+
+
 def test_who_follows_holds_no_journal(tmp_path):
     """A reader that follows does not keep the writer from emptying its journal at ``close``."""
     writer = filled(tmp_path / "i")

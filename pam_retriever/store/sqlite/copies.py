@@ -195,12 +195,17 @@ class Copies:
         Raises:
             IndexFormatError: the folder is damaged, gone, or has another index.
         """
-        for attempt in range(ATTEMPTS):
-            # the weights that the database names may be gone, if the writer fitted again meanwhile
-            with suppress(IndexFormatError, StorageError):
-                return self._catch_up()
-            time.sleep(PAUSE * attempt)
-        return self._catch_up()
+        try:
+            for attempt in range(ATTEMPTS):
+                # the weights that the database names may be gone, if the writer fitted again meanwhile
+                with suppress(IndexFormatError, StorageError):
+                    return self._catch_up()
+                time.sleep(PAUSE * attempt)
+            return self._catch_up()
+        except BaseException:
+            if self._snapshots is not None:
+                self._snapshots.forget()  # the next query must not be answered from copies of another folder
+            raise
 
     def _catch_up(self) -> bool:
         database, folder = self.database, self.source

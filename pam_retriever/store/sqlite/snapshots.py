@@ -60,6 +60,11 @@ class Snapshots:
             self._stamp = _stamp(self._folder)
             self._renew()
 
+    def forget(self) -> None:
+        """Forgets the state of the folder, so that no snapshot is recent before the next ``renew``."""
+        with self._mutex:
+            self._stamp = None
+
     def _renew(self) -> None:
         self._open, self._since = False, time.monotonic()
         self._connection.renew_snapshot()
