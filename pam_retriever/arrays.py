@@ -121,8 +121,11 @@ def column_as_list(values: Any) -> Any:
 def for_numpy(values: Any) -> Any:
     """Returns values in a form that NumPy reads as it should; others unchanged.
 
-    A tensor of torch has no gradient then, and is float32 on the CPU. What an array masks is NaN. A column of lists is
-    a list.
+    A tensor of torch has no gradient then, and is float32 on the CPU, also in a list. What an array masks is NaN. A
+    column of lists is a list.
+
+    Raises:
+        TypeError, RuntimeError: a tensor has complex numbers, or no data.
     """
     values = column_as_list(values)
     if "numpy.ma" in sys.modules:  # else there is no masked array, and loading the module would take 10 ms
@@ -130,7 +133,15 @@ def for_numpy(values: Any) -> Any:
             return np.ma.filled(values.astype(np.float32), np.nan)
         if isinstance(values, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in values):
             return [for_numpy(row) for row in values]
-    return values.detach().cpu().float() if hasattr(values, "detach") else values
+    if isinstance(values, list | tuple):
+        # the kinds first: a vector may be a list of a thousand floats
+        tensors = "torch" in sys.modules and any(hasattr(kind, "detach") for kind in {*map(type, values)})
+        return [np.asarray(for_numpy(row)) for row in values] if tensors else values
+    if not hasattr(values, "detach"):
+        return values
+    if values.is_complex():  # torch only warns, and drops the imaginary part
+        raise TypeError("complex numbers")
+    return values.detach().cpu().float()
 
 
 class GrowingArray:

@@ -187,7 +187,7 @@ def read_numbers(values: Any, got: str, expected: str, fix: str) -> Float32:
     try:
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinity, which the caller refuses
             return np.asarray(for_numpy(values), np.float32)
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # torch raises the last
         raise InvalidInput(f"{got} ({error}).", expected, numbers_advice(column_as_list(values), fix)) from error
 
 

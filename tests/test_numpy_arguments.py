@@ -88,3 +88,35 @@ def test_a_tensor_of_any_kind_is_an_array(options):
     index.add(tensor, list("abcd"))
     assert index.search(tensor[2], k=1).ids == ["c"]
     assert [hits.ids for hits in index.search(tensor[2:], k=1)] == [["c"], ["d"]]
+
+
+@pytest.mark.parametrize("options", [{"requires_grad": True}, {"dtype": torch.bfloat16}, {"dtype": torch.float16}])
+def test_a_list_of_tensors_is_a_list_of_vectors(options):
+    rows = [*torch.eye(4, **options)]
+    index = PredictiveAssociativeIndex(embedder=lambda texts: rows[: len(texts)])
+    index.add(rows[:2], ["a", "b"])
+    index.add(texts=["one"], ids=["c"])
+    index.append("session", rows[3], id="d")
+    index.feedback([rows[1]], used=[["d"]])
+    np.testing.assert_array_equal([one.vector for one in index.get([*"abcd"])], np.eye(4)[[0, 1, 0, 3]])
+    assert [hits.ids[0] for hits in index.search(rows[1:2])] == ["b"]
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        torch.ones(4, dtype=torch.complex64),
+        torch.ones(4, device="meta"),
+        torch.ones(4).to_sparse(),
+    ],
+    ids=["complex", "without data", "sparse"],
+)
+def test_a_tensor_that_is_no_vector_is_refused(index, wrong, batch):
+    given = [wrong] if batch else wrong
+    with pytest.raises(InvalidInput, match=r"no vector|no array|not an array"):
+        index.search(given)
+    with pytest.raises(InvalidInput, match="not an array"):
+        index.add([wrong], ["x"])
+    with pytest.raises(InvalidInput, match="not an array"):
+        index.append("session", wrong)
