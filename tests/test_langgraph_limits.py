@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
-from test_langgraph_store import keys, new
+import torch
+from langgraph.store.base import PutOp
+from test_langgraph_store import INDEX, embed, keys, new
 
+from langgraph_pam import PAMStore
+from langgraph_pam.items import Items
+from langgraph_pam.memories import Memories
 from langgraph_pam.reading import MAX_VALUE_DEPTH
-from pam_retriever import InvalidInput
+from pam_retriever import IndexFormatError, InvalidInput
 
 LONG = "a label that is longer than the name of a tenant may be " * 4
 
@@ -55,3 +64,64 @@ def test_a_page_of_any_size_and_place_is_answered(number, query, filter):
         store.put(("ann",), "stairs", {"text": "stairs", "month": 5})
         assert keys(store.search(("ann",), query=query, filter=filter, limit=number)) == ["stairs"]
         assert store.search(("ann",), query=query, filter=filter, offset=number) == []
+
+
+def test_a_new_folder_may_be_opened_by_several_at_once(tmp_path):
+    """Workers of a server start at the same time."""
+    together = threading.Barrier(6)
+
+    def opened(folder: Path) -> None:
+        together.wait()
+        Items(folder).close()
+
+    with ThreadPoolExecutor(6) as pool:
+        for at in range(30):
+            folder = tmp_path / str(at)
+            folder.mkdir()
+            list(pool.map(opened, [folder] * 6))
+
+
+def test_an_index_that_is_gone_is_an_error_and_its_items_are_kept(tmp_path):
+    with new(tmp_path) as store:
+        store.put(("ann",), "stairs", {"text": "wet stairs"})
+        store.put(("ann",), "number", {"month": 5})
+    shutil.rmtree(tmp_path / "index")
+    with pytest.raises(IndexFormatError, match="of 1 item is gone"):
+        new(tmp_path)
+    with PAMStore(tmp_path) as plain, new() as other:
+        assert keys(plain.search(())) == ["stairs", "number"]
+        other.batch([PutOp(item.namespace, item.key, item.value) for item in plain.search(())])
+        assert keys(other.search((), query="stairs")) == ["stairs", "number"]
+        plain.batch([PutOp(item.namespace, item.key, None) for item in plain.search(())])
+    with new(tmp_path) as store:  # nothing is left that the index would have to hold
+        assert store.search(()) == []
+
+
+def test_a_process_that_ended_before_it_made_its_index_goes_on(tmp_path):
+    def ended(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Memories, "apply", ended)
+        store = new(tmp_path)
+        with pytest.raises(KeyboardInterrupt):
+            store.put(("ann",), "stairs", {"text": "wet stairs"})
+        store.close()
+    shutil.rmtree(tmp_path / "index")
+    with new(tmp_path) as store:
+        assert keys(store.search(("ann",), query="stairs")) == ["stairs"]
+
+
+@pytest.mark.parametrize("minutes", [-1, float("nan"), "5", True])
+def test_an_interval_that_is_no_time_is_refused(minutes):
+    with PAMStore(ttl={}) as store, pytest.raises(InvalidInput, match="minutes"):
+        store.start_ttl_sweeper(minutes)
+
+
+def test_an_embedder_may_return_tensors():
+    def embed_as_tensors(texts: list[str]) -> list[torch.Tensor]:
+        return [torch.tensor(row, requires_grad=True) for row in embed(texts)]
+
+    with PAMStore(index={**INDEX, "embed": embed_as_tensors}) as store:
+        store.put(("ann",), "stairs", {"text": "wet stairs"})
+        assert keys(store.search(("ann",), query="stairs")) == ["stairs"]

@@ -19,15 +19,17 @@ from typing import Any
 from langgraph_pam.reading import Namespace
 from langgraph_pam.rows import Change, Put, Row, to_path
 from pam_retriever import IndexClosed, IndexFormatError, StorageError
+from pam_retriever.errors import counted
+from pam_retriever.store.folder.manifest import MANIFEST
 
 FILE, FORMAT = "items.sqlite", 1
 MINUTE = 60_000_000  # in microseconds, the unit of stored times
 SCHEMA = """
-CREATE TABLE namespaces (
+CREATE TABLE IF NOT EXISTS namespaces (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     path TEXT NOT NULL UNIQUE
 );
-CREATE TABLE items (
+CREATE TABLE IF NOT EXISTS items (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     namespace INTEGER NOT NULL REFERENCES namespaces (id),
     key TEXT NOT NULL,
@@ -39,9 +41,9 @@ CREATE TABLE items (
     vectors INTEGER NOT NULL,
     UNIQUE (namespace, key)
 );
-CREATE INDEX items_of_namespace ON items (namespace, id);
-CREATE INDEX items_expire ON items (expires) WHERE expires IS NOT NULL;
-CREATE TABLE pending (
+CREATE INDEX IF NOT EXISTS items_of_namespace ON items (namespace, id);
+CREATE INDEX IF NOT EXISTS items_expire ON items (expires) WHERE expires IS NOT NULL;
+CREATE TABLE IF NOT EXISTS pending (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     path TEXT NOT NULL,
     namespace INTEGER NOT NULL,
@@ -51,8 +53,8 @@ CREATE TABLE pending (
     texts TEXT NOT NULL,
     vectors BLOB NOT NULL
 );
-CREATE TABLE clock (latest INTEGER NOT NULL);
-INSERT INTO clock VALUES (0);
+CREATE TABLE IF NOT EXISTS clock (latest INTEGER NOT NULL);
+INSERT INTO clock SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM clock);
 """
 COLUMNS = "items.id, path, key, value, created, updated, ttl, vectors"
 JOINED = "FROM items JOIN namespaces ON namespaces.id = items.namespace"
@@ -100,7 +102,7 @@ class Items:
         self._db.execute("PRAGMA synchronous = FULL")  # a commit is on the disk before the call returns
         self._db.execute("PRAGMA secure_delete = ON")
         self._db.execute("PRAGMA foreign_keys = ON")
-        if version == 0:
+        if version == 0:  # another process may have made the tables since
             self._db.executescript(f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;")
         (self._latest,) = self._db.execute("SELECT latest FROM clock").fetchone()
 
@@ -142,6 +144,23 @@ class Items:
                 with self._guarded():
                     self._db.close()
             self._closed = True
+
+    def check_index(self, index: Path) -> None:
+        """Checks that the folder of the indexes is there, if they hold vectors of items.
+
+        Raises:
+            IndexFormatError: it is gone. Searches would not find these items, and nobody would know.
+        """
+        if (index / MANIFEST).exists():
+            return
+        applied = "SELECT COUNT(*) FROM items WHERE vectors > 0 AND id NOT IN (SELECT item FROM pending)"
+        ((lost,),) = self._fetch(applied)
+        if lost:
+            raise IndexFormatError(
+                f"The index of {counted(lost, 'item')} is gone: {index} has no {MANIFEST}.",
+                "the folder as it was, with index/",
+                "Restore it. Or open the items without index=, and put them into a new store.",
+            )
 
     # ---- reading
 

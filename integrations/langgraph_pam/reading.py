@@ -29,6 +29,7 @@ from langgraph.store.base import (
 )
 
 from pam_retriever import InvalidInput
+from pam_retriever.arrays import for_numpy
 from pam_retriever.embedding import Embedder
 from pam_retriever.errors import counted
 from pam_retriever.filters.metadata import check_depth
@@ -115,8 +116,8 @@ class Embedding:
         if not count:
             return np.empty((0, self.dims), np.float32)
         try:
-            vectors = np.asarray(found, np.float32)
-        except (TypeError, ValueError) as error:
+            vectors = np.asarray(for_numpy(found), np.float32)
+        except (TypeError, ValueError, RuntimeError) as error:  # torch raises the last
             raise self._no_vectors(count, f"that are no array ({error})") from error
         if vectors.shape != (count, self.dims):
             raise self._no_vectors(count, f"of shape {vectors.shape}")

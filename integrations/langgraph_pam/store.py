@@ -17,7 +17,7 @@ from typing_extensions import Self
 
 from langgraph_pam.answers import Reader
 from langgraph_pam.items import FILE, Items
-from langgraph_pam.memories import Memories, first_memory
+from langgraph_pam.memories import FOLDER, Memories, first_memory
 from langgraph_pam.reading import (
     Embedding,
     Namespace,
@@ -105,13 +105,22 @@ class PAMStore(BaseStore):
         if folder is not None:
             _make_folder(folder)
         self._items = Items(folder)
-        self._memories = None if self._embedding is None else Memories(folder, self._embedding)
+        self._memories = self._open_memories(folder)
         self._writing, self._applied, self._closed = threading.RLock(), 0, False
         self._sweeper = Sweeper(self.sweep_ttl)
         try:
             self._take_over()
         except BaseException:
             self.close()
+            raise
+
+    def _open_memories(self, folder: Path | None) -> Memories | None:
+        try:
+            if folder is not None and self._embedding is not None:
+                self._items.check_index(folder / FOLDER)
+            return None if self._embedding is None else Memories(folder, self._embedding)
+        except BaseException:
+            self._items.close()
             raise
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
@@ -242,11 +251,16 @@ class PAMStore(BaseStore):
 
         Returns:
             A future; cancel it to stop the sweeps. For a store without ``ttl`` it is finished from the start.
+
+        Raises:
+            InvalidInput: the interval is invalid.
         """
         if self.ttl_config is None:
             done: Future[None] = Future()
             done.set_result(None)
             return done
+        if sweep_interval_minutes is not None:
+            check_minutes("sweep_interval_minutes", sweep_interval_minutes)
         minutes = sweep_interval_minutes or self.ttl_config.get("sweep_interval_minutes") or SWEEP_MINUTES
         return self._sweeper.start(minutes * 60)
 
