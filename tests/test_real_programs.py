@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.performance import explore_views
 from benchmarks.priors import fit_next_priors, fit_priors
-from benchmarks.real import data, locomo
+from benchmarks.real import data, documents, locomo
 from pam_retriever.retrieval.mixture.mixture import Priors
 
 pytestmark = pytest.mark.slow
@@ -35,6 +35,7 @@ PROGRAMS = [
     "real.sequence --model GRU4Rec --epochs=1",
     "real.ratings",
     "real.wikispeedia",
+    "scaling.real_texts --packages numpy --count 1650 --queries 5",
     "priors.fit_balance --tasks code-flask locomo",
     "priors.fit_nearness --data code-flask locomo hotpot",
     "priors.fit_times",
@@ -44,7 +45,8 @@ PROGRAMS = [
 @pytest.fixture
 def made_up_data(tmp_path, monkeypatch):
     monkeypatch.setenv("PAM_DATA_DIR", str(benchmark_data.write(tmp_path / "data")))
-    monkeypatch.setattr(data, "load_embedder", lambda _: benchmark_data.Embedder())
+    for program in (data, documents):
+        monkeypatch.setattr(program, "load_embedder", lambda _: benchmark_data.Embedder())
     monkeypatch.setattr(locomo, "DEPTH", 20)  # a dialogue has 30 turns
     monkeypatch.setattr(Priors, "read", vars(Priors)["read"])  # a program replaces it
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # caches of embeddings are there
