@@ -165,7 +165,7 @@ def test_keys_of_any_width_can_be_compressed(width):
 def test_it_is_measured_again_when_there_are_a_quarter_more_keys(monkeypatch):
     counts = []
     real = Cells.measure
-    monkeypatch.setattr(Cells, "measure", lambda *args: (counts.append(args[3]), real(*args))[1])
+    monkeypatch.setattr(Cells, "measure", lambda *args: (counts.append(len(args[1])), real(*args))[1])
     keys, backend = world(0, 40, 1.0), FaissBackend(WIDTH, "ivf,sq8")
     backend.rebuild(np.arange(4_000), keys[:4_000])
     for start in range(4_000, 16_000, 1_000):

@@ -8,12 +8,14 @@ where these lie. It looks into no fewer cells than without a filter: what passes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pam_retriever.ann.selection import Inside
+from pam_retriever.ann.training import UNLIKE, sample
 from pam_retriever.types import Float32, Int64
 
 # a query of which nothing was measured looks into this factor times the square root of the number of cells, up to a
@@ -22,7 +24,9 @@ USUAL, MOST_USUAL = 2.5, 160
 LEAST, MOST = 0.25, 4
 FOUND = 0.99  # share of the nearest keys that the measured number of cells holds
 NEAREST, ASKED = 10, 128  # nearest keys of how many stored keys
-AGAIN = 1.25  # growth after which it is measured again: new keys may be unlike the old ones
+# growth after which it is measured again, and the share of the newest keys, which are asked by themselves: they may be
+# unlike the old ones, and need more cells
+AGAIN, NEWEST = 1.25, UNLIKE
 OF_MORE = 0.25  # exponent by which the number grows with that of the wanted keys, from NEAREST on
 # if a share s of the keys passes a filter, s ** PASSING of the usual number of keys must have been seen among those
 # that pass (benchmarks/notes/performance.md)
@@ -103,22 +107,39 @@ class Cells:
             self._index.search_preassigned_c(len(part), faiss.swig_ptr(part), k, *pointers, False, parameters)
         return scores, positions
 
-    def measure(self, keys: Float32, nearest: Int64, count: int) -> None:
-        """Sets ``measured`` to the number of cells that hold nearly all of the nearest keys.
+    def is_due(self, count: int) -> bool:
+        """Returns whether the number is to be measured again, now that there are ``count`` keys."""
+        return count >= AGAIN * self.measured_for
+
+    def measure(self, stored: Int64, nearest: Callable[[Int64, int, int], tuple[Float32, Int64]]) -> None:
+        """Sets ``measured`` to the number of cells that hold nearly all that is nearest to stored keys.
 
         Args:
-            keys: (Q, width) queries.
-            nearest: (Q, n) the positions of the nearest keys of each; -1 for none.
-            count: number of all keys.
+            stored: positions of all keys, the oldest first.
+            nearest: returns queries (Q, width) for the keys at some positions, and the positions (Q, n) of the n keys
+                nearest to each, -1 for none; its arguments are the positions, n, and a number of cells to look into.
         """
-        self.measured_for = count
-        cells = np.argsort(-self._scores(keys), axis=1)
+        newest = stored[-max(1, int(NEWEST * len(stored))) :]
+        self.measured_for = len(stored)
+        self.measured = max(self._needed(sample(some, ASKED), nearest) for some in (stored, newest))
+
+    def _needed(self, asked: Int64, nearest: Callable[[Int64, int, int], tuple[Float32, Int64]]) -> int:
+        """Returns the number of cells that hold nearly all that is nearest to some stored keys; 0 if nothing is."""
+        queries, found = nearest(asked, NEAREST + 1, self.most)
+        there = (found >= 0) & (found != asked[:, None])
+        cells = np.argsort(-self._scores(queries), axis=1)
         rank = np.empty_like(cells)
         np.put_along_axis(rank, cells, np.arange(cells.shape[1])[None], axis=1)
-        needed = np.take_along_axis(rank, self._of(nearest), axis=1)[nearest >= 0] + 1
-        if len(needed):
-            wanted = int(np.quantile(needed, FOUND, method="higher"))
-            self.measured = min(max(wanted, int(LEAST * self.usual)), self.most, cells.shape[1])
+        needed = np.take_along_axis(rank, self._of(found), axis=1)[there] + 1
+        if not len(needed):
+            return 0
+        wanted = int(np.quantile(needed, FOUND, method="higher"))
+        return int(min(max(wanted, int(LEAST * self.usual)), self.most, cells.shape[1]))
+
+    def centres_at(self, positions: Int64) -> Float32:
+        """Returns the centres (n, width) of the cells of the positions."""
+        centres: Float32 = self.centres.reconstruct_batch(self._of(positions))
+        return centres
 
     def _behind(self, inside: Inside, number: int, least: int) -> Wanted:
         """Returns which cells to look into behind a filter. ``least`` is a number of keys that is never enough."""

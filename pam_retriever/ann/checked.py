@@ -6,16 +6,56 @@ each position is compared with its allowed range. Faults of FAISS while it parse
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pam_retriever.ann.factory import CODES, Choice
+from pam_retriever.ann.faiss_indexes import empty_index
 from pam_retriever.ann.graph import check_graph
 from pam_retriever.types import Int64
 
 IN_BLOCKS = 2**64 - 1  # size of a code in lists that keep the codes of several positions together
 SAME = ("d", "metric_type", "code_size", "nlist")
+
+
+def read_checked(folder: Path, name: str, saved: dict[str, Any], width: int) -> tuple[Any, Int64, Choice]:
+    """Returns a compressed index, the row at each position, and its kind.
+
+    Args:
+        folder: folder of the files.
+        name: prefix of their names.
+        saved: what was saved about the index.
+        width: length of a key.
+
+    Raises:
+        OSError, RuntimeError, ValueError, TypeError, KeyError, OverflowError: the index is missing or damaged.
+    """
+    import faiss
+
+    rows = np.load(folder / f"{name}.rows.npy", allow_pickle=False)
+    index = faiss.read_index(str(folder / f"{name}.faiss"))
+    if saved["width"] != width or not len(rows) == index.ntotal == int(saved["keys"]):
+        raise ValueError(f"{name} does not hold what was saved")
+    choice = Choice(**saved["choice"])
+    if choice.code == "pq" and "measured" not in saved:
+        raise ValueError(f"{name} may have wrong codes, as an earlier version added them after an erasure")
+    check_choice(choice, index)
+    check_read(index, empty_index(choice, width), rows)
+    return index, rows, choice
+
+
+def check_measured(saved: dict[str, Any], choice: Choice) -> tuple[int, int]:
+    """Returns the saved number of cells that a query looks into, and the number of keys for which it was measured.
+
+    Raises:
+        ValueError, TypeError, OverflowError: they are damaged.
+    """
+    measured, measured_for = map(int, saved.get("measured", (0, 0)))
+    if min(measured, measured_for) < 0 or measured > choice.cells:
+        raise ValueError(f"Got {measured} cells for {measured_for} keys")
+    return measured, measured_for
 
 
 def check_choice(choice: Choice, index: Any) -> None:

@@ -16,13 +16,14 @@ import numpy as np
 
 from pam_retriever.ann.base import AnnFiles, Chunked, chunks, read_keys
 from pam_retriever.ann.bounded import scan_flat
-from pam_retriever.ann.cells import AGAIN, ASKED, NEAREST, Cells, map_cells
-from pam_retriever.ann.checked import check_choice, check_read
-from pam_retriever.ann.factory import Choice, choose, read_kind
+from pam_retriever.ann.cells import Cells, map_cells
+from pam_retriever.ann.checked import check_measured, read_checked
+from pam_retriever.ann.factory import choose, read_kind
 from pam_retriever.ann.faiss_indexes import (
     OldKeys,
     bytes_of,
     cached_parameters,
+    empty_index,
     erase_codes,
     graph_keys,
     ranked,
@@ -33,6 +34,7 @@ from pam_retriever.ann.graph import Graph, graph_of, put_graph
 from pam_retriever.ann.id_map import IdMap
 from pam_retriever.ann.scan import scan
 from pam_retriever.ann.selection import Inside, Rows
+from pam_retriever.ann.training import NOT_BEFORE, Training
 from pam_retriever.ann.vector_file import VectorFile
 from pam_retriever.errors import counted
 from pam_retriever.types import Float32, Int64
@@ -144,15 +146,15 @@ class FaissBackend:
             self._cells = Cells(self._index, self._first, measured, measured_for)
 
     def _measure_cells(self) -> None:
-        """Measures how many cells hold the nearest keys of some stored keys, as often as the index has grown enough."""
-        if self._cells is None or len(self) < AGAIN * self._cells.measured_for:
+        if self._cells is None or not self._cells.is_due(len(self)):
             return
-        stored = self._positions.stored()
-        asked = stored[:: -(-len(stored) // ASKED)]
-        queries = np.array(self._keys_at(asked))
-        queries[:, self._first or self.width :] = 0
-        nearest = self._look_up(queries, NEAREST + 1, self._cells.most, None)[1]
-        self._cells.measure(queries, np.where(nearest == asked[:, None], -1, nearest), len(self))
+
+        def nearest(asked: Int64, number: int, cells: int) -> tuple[Float32, Int64]:
+            queries = np.array(self._keys_at(asked))
+            queries[:, self._first or self.width :] = 0
+            return queries, self._look_up(queries, number, cells, None)[1]
+
+        self._cells.measure(self._positions.stored(), nearest)
 
     def add(self, rows: Int64, keys: Float32) -> None:
         if not len(rows):
@@ -160,12 +162,26 @@ class FaissBackend:
         self.remove(rows)
         after = len(self) + len(rows)
         wanted = choose(self._wanted, self._wanted_code, after, self.width)
-        outgrown = (self.choice.code or self.kind == "ivf") and after > 4 * self._trained_for
-        if (wanted.kind, wanted.code) != (self.kind, self.choice.code) or outgrown:
+        if (wanted.kind, wanted.code) != (self.kind, self.choice.code) or self._training.is_outgrown(after):
             self._rebuild_with(rows, np.ascontiguousarray(keys, np.float32))
         else:
             self._append(rows, np.ascontiguousarray(keys, np.float32))
+            self._train_if_outdated()
             self._measure_cells()
+
+    def _train_if_outdated(self) -> None:
+        """Trains the index again if many added keys are unlike those of the training."""
+        if not self._training.is_due(len(self)):
+            return
+
+        def errors(positions: Int64) -> Float32:
+            at = self._index.reconstruct_batch if self._cells is None else self._cells.centres_at
+            squared: Float32 = np.square(self._keys_at(positions) - at(positions)).sum(axis=1)
+            return squared
+
+        if self._training.is_outdated(self._positions.stored(), errors):
+            self._rebuild_with(np.empty(0, np.int64), np.empty((0, self.width), np.float32))
+            self._training.not_before = int(NOT_BEFORE * len(self))
 
     def reserve_disk(self, count: int) -> None:
         """Reserves disk space for ``count`` more full keys, if there are any.
@@ -288,20 +304,13 @@ class FaissBackend:
         choice = choose(self._wanted, self._wanted_code, size, self.width)
         if (choice.kind, choice.code) != (self.kind, self.choice.code):
             log.info("%s keys of %s: %s, because %s", f"{size:,}", self.width, choice.factory, choice.reason)
-        self.choice, self._trained_for = choice, size
+        self.choice, self._training = choice, Training(choice, size)
         self._positions = IdMap()
-        self._index = self._new_index()
+        self._index = FlatKeys(self.width, size, self._first) if self._is_plain else empty_index(choice, self.width)
         self._full = VectorFile(self.width, self._folder) if choice.code else None
         self._cells = None
         if self.kind == "hnsw":
             self._index.hnsw.efConstruction = HNSW_BUILD
-
-    def _new_index(self) -> Any:
-        if self._is_plain:
-            return FlatKeys(self.width, self._trained_for, self._first)
-        import faiss
-
-        return faiss.index_factory(self.width, self.choice.factory, faiss.METRIC_INNER_PRODUCT)
 
     # ---- files
 
@@ -351,7 +360,8 @@ class FaissBackend:
             "keys": len(self._full),
             "keys_checksum": self._full.checksum,
             "choice": asdict(self.choice),
-            "trained_for": self._trained_for,
+            "trained_for": self._training.count,
+            "trained_not_before": self._training.not_before,
             "first": self._first,
             "measured": (0, 0) if self._cells is None else (self._cells.measured, self._cells.measured_for),
         }
@@ -362,26 +372,14 @@ class FaissBackend:
         Raises:
             OSError, RuntimeError, ValueError, TypeError, KeyError, OverflowError: the index is missing or damaged.
         """
-        import faiss
-
-        name, keys = str(saved["name"]), int(saved["keys"])
-        rows = np.load(folder / f"{name}.rows.npy", allow_pickle=False)
-        index = faiss.read_index(str(folder / f"{name}.faiss"))
-        if saved["width"] != self.width or not len(rows) == index.ntotal == keys:
-            raise ValueError(f"{name} does not hold what was saved")
-        choice = Choice(**saved["choice"])
-        if choice.code == "pq" and "measured" not in saved:
-            raise ValueError(f"{name} may have wrong codes, as an earlier version added them after an erasure")
-        check_choice(choice, index)
-        check_read(index, faiss.index_factory(self.width, choice.factory, faiss.METRIC_INNER_PRODUCT), rows)
+        name = str(saved["name"])
+        index, rows, choice = read_checked(folder, name, saved, self.width)
         full, checksum = f"{name.replace('ann', 'keys')}.f32", int(saved["keys_checksum"])
-        self._full = VectorFile(self.width, folder, full, keys, checksum, read_only)
+        self._full = VectorFile(self.width, folder, full, len(rows), checksum, read_only)
         self._index, self._positions, self.choice = index, IdMap(rows), choice
-        self._trained_for, self._first = int(saved["trained_for"]), int(saved.get("first", 0))
-        measured, measured_for = map(int, saved.get("measured", (0, 0)))
-        if min(measured, measured_for) < 0 or measured > choice.cells:
-            raise ValueError(f"{name} has {measured} cells for {measured_for} keys")
-        self._use_cells(measured, measured_for)
+        self._training = Training.read(choice, saved, len(rows))
+        self._first = int(saved.get("first", 0))
+        self._use_cells(*check_measured(saved, choice))
 
     def _append(self, rows: Int64, keys: Float32) -> None:
         if not len(rows):

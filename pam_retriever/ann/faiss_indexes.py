@@ -8,9 +8,17 @@ from typing import Any
 import numpy as np
 
 from pam_retriever.ann.cells import map_cells
+from pam_retriever.ann.factory import Choice
 from pam_retriever.ann.flat import FlatKeys
 from pam_retriever.ann.vector_file import VectorFile
 from pam_retriever.types import Bools, Float32, Int64
+
+
+def empty_index(choice: Choice, width: int) -> Any:
+    """Returns an index of FAISS without keys."""
+    import faiss
+
+    return faiss.index_factory(width, choice.factory, faiss.METRIC_INNER_PRODUCT)
 
 
 def bytes_of(index: Any) -> int:
