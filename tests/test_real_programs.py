@@ -35,7 +35,7 @@ PROGRAMS = [
     "real.sequence --model GRU4Rec --epochs=1",
     "real.ratings",
     "real.wikispeedia",
-    "scaling.drift --packages numpy --queries 5",
+    "scaling.drift --packages numpy --queries 5 --first 10",
     "scaling.real_texts --packages numpy --count 1650 --queries 5",
     "priors.fit_balance --tasks code-flask locomo",
     "priors.fit_nearness --data code-flask locomo hotpot",
