@@ -171,7 +171,8 @@ def evaluate(
         seed: the seed of the bootstrap.
 
     Returns:
-        recall@k, mrr and ndcg at each depth.
+        recall@k, mrr and ndcg at each depth. recall@k is the share of the relevant ids among the first k hits; of more
+        than k relevant ids only k can be there, so that k of them count as all.
 
     Raises:
         InvalidInput: the lengths differ, a question has no relevant id, a depth is below 1, an argument is of a wrong

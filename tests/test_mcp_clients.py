@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -15,6 +18,8 @@ from test_mcp import SERVE, ask, folder  # noqa: F401
 from benchmarks.reliability.mcp_kills import WordModel
 from pam_retriever.apps.mcp.folder import SharedFolder
 from pam_retriever.apps.mcp.server import MemoryServer
+
+COMMAND = [sys.executable, "-m", "pam_retriever", "mcp"]
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -59,3 +64,49 @@ async def test_an_id_that_looks_like_a_path_is_a_resource(folder, id):  # noqa: 
     async with Client(MemoryServer(folder, code=False)) as client:
         (listed,) = (await client.list_resources()).resources
         assert (await client.read_resource(listed.uri)).contents[0].text == "a note"
+
+
+def interrupt(server: subprocess.Popen[str]) -> None:
+    """Presses Ctrl-C, and waits for the end."""
+    server.send_signal(signal.SIGINT)
+    assert server.wait(timeout=60) == 130
+    assert server.stderr is not None
+    said = server.stderr.read()
+    assert said.endswith("\npam-retriever: interrupted\n")
+    assert "Traceback" not in said
+
+
+def test_ctrl_c_ends_a_server_that_waits_for_its_client(tmp_path):
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client}
+    with subprocess.Popen(
+        [*COMMAND, str(tmp_path / "memory")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        try:
+            server.stdin.write(json.dumps(first) + "\n")
+            server.stdin.flush()
+            assert "result" in json.loads(server.stdout.readline())
+            interrupt(server)
+        finally:
+            server.kill()
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_ctrl_c_ends_a_server_whose_clients_are_connected(tmp_path, mode):
+    command = [*COMMAND, str(tmp_path / "memory"), "--http", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            url = re.search(r"http://\S+/mcp", server.stderr.readline())
+            assert url
+            client = Client(url.group(), mode=mode)
+            await client.__aenter__()
+            assert (await ask(client, "status"))["memories"] == 0
+            await anyio.to_thread.run_sync(interrupt, server)
+            with suppress(Exception):  # it cannot say goodbye to the server
+                await client.__aexit__(None, None, None)
+        finally:
+            server.kill()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from pam_retriever.apps import terminal
 from pam_retriever.apps.code import state_of
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 HIGHEST_PORT = 65_535
+INTERRUPTED = 130  # exit status, as of the other commands
 
 
 def add_mcp(commands: Commands, model: Callable[[argparse.Namespace, str | None], str]) -> None:
@@ -72,12 +74,23 @@ def _serve(parsed: argparse.Namespace, model: Callable[[argparse.Namespace, str 
                     f"{terminal.safe(str(parsed.folder))} is served on standard input and output, to the client that "
                     "starts this command. --http PORT serves it over HTTP. Ctrl-C ends it.\n"
                 )
+            signal.signal(signal.SIGINT, _end)
             anyio.run(server.run_stdio_async)
         else:
             with _socket(parsed.http) as listening:
                 anyio.run(server.serve_http, listening)
     finally:
         folder.close()
+
+
+def _end(*_: object) -> NoReturn:
+    """Ends the process on Ctrl-C: a thread waits for the next line of the client, and nothing can interrupt it.
+
+    What was acknowledged is on disk already, as after any kill.
+    """
+    sys.stderr.write("\npam-retriever: interrupted\n")
+    sys.stderr.flush()
+    os._exit(INTERRUPTED)
 
 
 def _socket(port: int) -> socket.socket:
