@@ -129,6 +129,10 @@ class AnnFiles(Protocol):
     def name(self) -> str:
         """The prefix of the names of the files."""
 
+    @property
+    def holds_removed(self) -> bool:
+        """Whether it holds removed keys, which ``erase_removed`` overwrites."""
+
     def erase_removed(self) -> None:
         """Overwrites removed keys, in memory and in the file that grows with new keys.
 

@@ -223,15 +223,14 @@ class FaissBackend:
 
     def _scan(self, queries: Float32, k: int, inside: Inside | None) -> tuple[Float32, Int64]:
         """Returns the ``k`` best of all keys, or of those ``inside``, exactly."""
-        positions = None if inside is None else inside.positions
+        positions, rows = None if inside is None else inside.positions, self._positions.rows
         if self._is_plain:
-            return scan_flat(queries, self._index, self._positions.rows, k, positions)
+            return scan_flat(queries, self._index, rows, k, positions)
         assert positions is not None
-        if self._full is not None:
-            return scan(queries, [self._full.mapped], self._positions.rows, k, positions)
-        if self.kind == "hnsw":
-            return scan(queries, [graph_keys(self._index)], self._positions.rows, k, positions)
-        return scan(queries, [self._index.reconstruct_batch(positions)], self._positions.rows[positions], k)
+        if self._full is not None or self.kind == "hnsw":
+            keys = graph_keys(self._index) if self._full is None else self._full.mapped
+            return scan(queries, [keys], rows, k, positions)
+        return scan(queries, [self._index.reconstruct_batch(positions)], rows[positions], k)
 
     def _among_nearest(self, queries: Float32, k: int, inside: Inside) -> tuple[Float32, Int64]:
         """Returns the ``k`` best of the keys ``inside``, by a graph.
@@ -264,9 +263,7 @@ class FaissBackend:
             # a cell may be empty while another has thousands of equal keys; FAISS skips 4-bit codes of the lowest score
             few = np.flatnonzero(~found[:, -1])
             look = self._nearest if inside is None else self._scan
-            if inside is None:
-                inside = Inside(len(self._positions.rows), self._positions.stored())
-            best[0][few], best[1][few] = look(queries[few], k, inside)
+            best[0][few], best[1][few] = look(queries[few], k, inside or self._positions.all())
         return best
 
     def _look_up(self, queries: Float32, k: int, cells: int, inside: Inside | None) -> tuple[Float32, Int64]:
@@ -337,6 +334,10 @@ class FaissBackend:
         """The prefix of the names of its files."""
         assert self._full is not None and self._full.name is not None
         return self._full.name.removesuffix(".f32").replace("keys", "ann")
+
+    @property
+    def holds_removed(self) -> bool:
+        return self._positions.dead > 0
 
     def erase_removed(self) -> None:
         """Overwrites the codes and the full keys of removed rows."""

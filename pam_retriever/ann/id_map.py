@@ -82,6 +82,10 @@ class IdMap:
         self._rows = GrowingArray(np.delete(self.rows, positions))
         self._number()
 
+    def all(self) -> Inside:
+        """Returns the positions that hold a row, as those that a filter leaves."""
+        return Inside(len(self.rows), self.stored())
+
     def inside(self, allowed: Rows) -> Inside:
         """Returns the positions of those ``allowed`` rows that are stored."""
         count = len(self.rows)

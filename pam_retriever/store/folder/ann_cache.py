@@ -1,7 +1,9 @@
 """A compressed ANN index that is saved in the folder by ``close``, so that ``open`` need not build it again.
 
-The index and the links are derived from the database. The setting "ann" names their files. The first change of the
-database deletes this setting in the same transaction. The next ``open`` deletes files that no setting names.
+The index and the links are derived from the database. The setting "ann-saved" names their files, their checksums and
+the version of the database. Memories that changed since that version are removed from the index and added again. If
+the changes are not known, or too many, the index is built again. So ``open`` can use it after a kill. ``open`` and
+``close`` delete files that no setting names.
 """
 
 from __future__ import annotations
@@ -16,15 +18,20 @@ from typing import Any
 import numpy as np
 
 from pam_retriever.ann import WritableAnnIndex, restore_backend
+from pam_retriever.ann.base import chunks
 from pam_retriever.errors import StorageError
 from pam_retriever.experience.graph import CooccurrenceGraph
+from pam_retriever.model.keys import make_keys
 from pam_retriever.store.folder.files import blocks, crc32_of, matching
 from pam_retriever.store.folder.verification import Copy
+from pam_retriever.store.sqlite.changes import Changes, changes_between
 from pam_retriever.store.sqlite.database import SQLiteDatabase
+from pam_retriever.types import Int64
 
 log = logging.getLogger(__name__)
 
-SETTING, NAME = SQLiteDatabase.DERIVED, re.compile(r"ann-[0-9a-f]{12}")
+SETTING, NAME = SQLiteDatabase.ANN, re.compile(r"ann-[0-9a-f]{12}")
+MOST_CHANGED = 0.2  # of all memories: if more changed, an index is built again
 STEP = np.dtype([("row", "<i8"), ("trajectory", "<i8"), ("position", "<i8"), ("salience", "<f4")])
 UNUSABLE = (OSError, RuntimeError, ValueError, TypeError, KeyError, OverflowError)
 
@@ -32,10 +39,13 @@ UNUSABLE = (OSError, RuntimeError, ValueError, TypeError, KeyError, OverflowErro
 def save(database: SQLiteDatabase, folder: Path, whole: WritableAnnIndex, links: CooccurrenceGraph) -> None:
     """Saves the index over whole keys, and the links, if the index has files and changed since its last save."""
     files = whole.files
-    if files is None or _is_cached(database, folder, files.name):
+    if files is None or _is_saved(database, folder, files.name):
         return
+    version = database.connection.version
     try:
-        files.erase_removed()
+        if files.holds_removed:  # keys are overwritten in a file that the setting describes
+            forget(database)
+            files.erase_removed()
         saved = files.save(folder)
         _save_links(folder / f"{saved['name']}.links.npy", links)
         checksums = {
@@ -45,27 +55,70 @@ def save(database: SQLiteDatabase, folder: Path, whole: WritableAnnIndex, links:
         warnings.warn(f"The compressed index was not saved ({error}): the next open builds it.", RuntimeWarning, 3)
         return
     with database.transaction():
-        database.settings.set(SETTING, {**saved, "checksums": checksums})
+        database.settings.set(SETTING, {**saved, "checksums": checksums, "version": version})
 
 
-def take(database: SQLiteDatabase, folder: Path, backend: str, width: int) -> WritableAnnIndex | None:
-    """Returns the saved index, if it matches the database; else None."""
+def forget(database: SQLiteDatabase) -> None:
+    """Removes the setting. The cleanup of unnamed files deletes the files then."""
+    if database.settings.get(SETTING) is not None:
+        with database.transaction():
+            database.settings.remove(SETTING)
+
+
+def take(database: SQLiteDatabase, folder: Path, backend: str, dim: int, width: int) -> WritableAnnIndex | None:
+    """Returns the saved index, updated to the contents of the database; None if it has to be built.
+
+    Args:
+        database: names the saved index.
+        folder: of the index.
+        backend: name of the backend.
+        dim: d.
+        width: length of whole keys.
+    """
     try:
         saved = read_saved(database)
-        if saved is not None:
-            for end in ("faiss", "rows.npy"):
-                _check(folder, saved, end)
-            return restore_backend(backend, width, folder, saved, database.read_only)
+        changes = None if saved is None else changes_since(database, saved)
+        if saved is None or changes is None or (changes.rows and database.read_only):
+            return None
+        for end in ("faiss", "rows.npy"):
+            _check(folder, saved, end)
+        index = restore_backend(backend, width, folder, saved, database.read_only)
+        if index is not None:
+            _update(index, database, np.array(sorted(changes.rows), np.int64), dim, width)
+        return index
     except UNUSABLE as error:
         log.info("The index that was saved cannot be used (%s): it is built from the database.", error)
     return None
+
+
+def _update(index: WritableAnnIndex, database: SQLiteDatabase, changed: Int64, dim: int, width: int) -> None:
+    """Replaces the keys of the rows that changed.
+
+    Raises:
+        ValueError: too many memories changed, or the index has other memories than the database.
+    """
+    if len(changed) > MOST_CHANGED * len(index):
+        raise ValueError(f"{len(changed):,} memories changed since")
+    if len(changed):
+        index.remove(changed)
+        stored = np.intersect1d(changed, database.memories.rows(), assume_unique=True)
+        for part in chunks(len(stored)):
+            index.add(stored[part], make_keys(*database.memories.stored(stored[part], dim, width - dim)))
+    if len(index) != len(database.memories):
+        raise ValueError(f"it holds {len(index):,} of {len(database.memories):,} memories")
+
+
+def changes_since(database: SQLiteDatabase, saved: dict[str, Any]) -> Changes | None:
+    """Returns the changes since an index was saved; None if they are unknown, or include everything."""
+    changes = changes_between(database.connection.fetch, int(saved["version"]), database.connection.version)
+    return None if changes is None or changes.refitted else changes
 
 
 def take_links(database: SQLiteDatabase, folder: Path) -> CooccurrenceGraph | None:
     """Returns the saved links, if they match the database; else None."""
     try:
         saved = read_saved(database)
-        if saved is not None:
+        if saved is not None and _links_are_recent(changes_since(database, saved)):
             steps = np.load(_check(folder, saved, "links.npy"), allow_pickle=False)
             if steps.dtype != STEP or steps.ndim != 1:
                 raise ValueError(f"these are no steps: {steps.dtype}")
@@ -97,13 +150,22 @@ def damaged(database: SQLiteDatabase, folder: Path) -> Iterator[str]:
         yield f"the index that was saved is not whole ({error}); it can be built from the database"
 
 
-def _is_cached(database: SQLiteDatabase, folder: Path, name: str) -> bool:
+def _is_saved(database: SQLiteDatabase, folder: Path, name: str) -> bool:
     """Whether this index and complete links are saved. False if the saved index was unreadable and built again."""
     saved = read_saved(database)
     try:
-        return saved is not None and saved["name"] == name and _check(folder, saved, "links.npy").exists()
+        return (
+            saved is not None
+            and saved["name"] == name
+            and _links_are_recent(changes_since(database, saved))
+            and _check(folder, saved, "links.npy").exists()
+        )
     except UNUSABLE:
         return False
+
+
+def _links_are_recent(changes: Changes | None) -> bool:
+    return changes is not None and not (changes.rows or changes.removed or changes.grown)
 
 
 def read_saved(database: SQLiteDatabase, setting: str = SETTING) -> dict[str, Any] | None:

@@ -20,10 +20,9 @@ import numpy as np
 
 from pam_retriever.ann import Chunked, Graph, WritableAnnIndex
 from pam_retriever.model.keys import make_keys
-from pam_retriever.store.folder.ann_cache import UNUSABLE, check_saved, read_saved
+from pam_retriever.store.folder.ann_cache import MOST_CHANGED, UNUSABLE, changes_since, check_saved, read_saved
 from pam_retriever.store.folder.files import blocks, crc32_of
 from pam_retriever.store.key_indexes import IndexBuilder, KeyIndexes
-from pam_retriever.store.sqlite.changes import Changes, changes_between
 from pam_retriever.store.sqlite.database import SQLiteDatabase
 from pam_retriever.store.stored_keys import PrefixKeys, StoredKeys
 from pam_retriever.types import Int64
@@ -32,7 +31,6 @@ log = logging.getLogger(__name__)
 
 SETTING = SQLiteDatabase.GRAPH
 ARRAYS = ("levels", "neighbours", "rows")
-MOST_CHANGED = 0.2  # of all memories: if more changed, the graphs are built again
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ def take(folder: Path, stored: Stored) -> KeyIndexes | None:
     database, built = stored.database, stored.built
     try:
         saved = read_saved(database, SETTING)
-        changes = None if saved is None else _changes(database, saved)
+        changes = None if saved is None else changes_since(database, saved)
         if saved is None or changes is None or int(saved["width"]) != stored.width:
             return None
         changed = np.array(sorted(changes.rows), np.int64)
@@ -158,15 +156,9 @@ def forget(database: SQLiteDatabase) -> None:
             database.settings.remove(SETTING)
 
 
-def _changes(database: SQLiteDatabase, saved: dict[str, Any]) -> Changes | None:
-    """Returns the changes since the graphs were saved; None if they are unknown, or include everything."""
-    changes = changes_between(database.connection.fetch, int(saved["version"]), database.connection.version)
-    return None if changes is None or changes.refitted else changes
-
-
 def _is_recent(database: SQLiteDatabase, saved: dict[str, Any]) -> bool:
     try:
-        changes = _changes(database, saved)
+        changes = changes_since(database, saved)
     except UNUSABLE:
         return False
     return changes is not None and not changes.rows

@@ -130,9 +130,9 @@ def forget_changes(fetch: Fetch) -> bool:
 
 def forget_cached_files(fetch: Fetch) -> bool:
     """Deletes settings that name files beside the database: a copy does not have these files."""
-    there = bool(fetch("SELECT 1 FROM settings WHERE key IN ('ann', 'graph')"))
+    there = bool(fetch("SELECT 1 FROM settings WHERE key IN ('ann-saved', 'graph')"))
     if there:
-        fetch("DELETE FROM settings WHERE key IN ('ann', 'graph')")
+        fetch("DELETE FROM settings WHERE key IN ('ann-saved', 'graph')")
     return there
 
 

@@ -72,7 +72,7 @@ class Copies:
         space: Space | None,
         bare: bool = False,
     ) -> None:
-        self.database, self._restored, self.took_graphs = database, False, False
+        self.database, self._restored, self.took_graphs, self.built_anew = database, False, False, False
         self.source, self._dim, self._backend = source, int(manifest["dim"]), str(manifest["backend"])
         self._snapshots: Snapshots | None = None  # of an index that follows its writer
         self.predictors: dict[str, PredictorWeights] = {}
@@ -101,7 +101,7 @@ class Copies:
         """Loads the compressed index that ``close`` saved in the folder; returns whether there was one."""
         predictor, calibration, window = self._model_of(database)
         width = self._dim + (0 if predictor is None else predictor.config.width)
-        whole = ann_cache.take(database, folder, self._backend, width)
+        whole = ann_cache.take(database, folder, self._backend, self._dim, width)
         if whole is None:
             return False
         self.indexes, self.version = KeyIndexes(whole, None, width, self.built), database.connection.version
@@ -137,6 +137,7 @@ class Copies:
         self.took_graphs = cached is not None
         if cached is not None:
             return cached
+        self.built_anew = True
         return self.indexes_over(stored.rows, stored.keys(stored.rows), stored.width)
 
     def indexes_over(self, rows: Int64, keys: Chunked, width: int) -> KeyIndexes:

@@ -54,7 +54,8 @@ class SQLiteDatabase:
         StorageError: the disk is full, or permissions are missing.
     """
 
-    DERIVED = "ann"  # the setting that names a saved ANN index; see ``ann_cache``
+    ANN = "ann-saved"  # the setting that names a saved ANN index; see ``ann_cache``
+    OLD_ANN = "ann"  # the same in earlier versions, which use it as long as it is there
     GRAPH = "graph"  # the setting that names saved graphs; see ``graph_cache``
 
     def __init__(
@@ -163,8 +164,8 @@ class SQLiteDatabase:
         with self.connection.alone() as inside:
             check_unchanged(inside)
         with self.connection.transaction():
-            if self.settings.get(self.DERIVED) is not None:
-                self.settings.remove(self.DERIVED)  # a saved ANN index is stale after this change
+            if self.settings.get(self.OLD_ANN) is not None:
+                self.settings.remove(self.OLD_ANN)  # an earlier version would not know that it is stale now
             yield
             for rows in self.noted:  # before the commit: superfluous rows are only read again
                 rows.update(self.connection.changes.rows)

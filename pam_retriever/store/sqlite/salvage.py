@@ -173,7 +173,8 @@ def _has(source: sqlite3.Connection, table: str) -> bool:
 
 
 def _copy_setting(database: SQLiteDatabase, key: Any, value: Any, lost: list[str]) -> None:
-    if key in (SQLiteDatabase.DERIVED.encode(), SQLiteDatabase.GRAPH.encode()):
+    derived = SQLiteDatabase.ANN, SQLiteDatabase.OLD_ANN, SQLiteDatabase.GRAPH
+    if key in [name.encode() for name in derived]:
         return  # derived from rows that may be lost
     try:
         database.settings.set(str(key, "utf-8"), json.loads(value))

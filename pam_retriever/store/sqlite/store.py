@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, cast
@@ -9,7 +10,7 @@ from typing import Literal, cast
 import numpy as np
 
 from pam_retriever.ann import WritableAnnIndex, chunks
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import InvalidInput, StorageError
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.episode_embeddings import with_codes
 from pam_retriever.model.forward import PredictorWeights
@@ -21,6 +22,7 @@ from pam_retriever.store.folder.manifest import Manifest, new_manifest
 from pam_retriever.store.folder.tenants import TenantFolders
 from pam_retriever.store.folder.weights import ModelMetadata, PackedPredictor
 from pam_retriever.store.folder.writable_folder import WritableFolder
+from pam_retriever.store.key_indexes import KeyIndexes
 from pam_retriever.store.learnt import NO_ROWS, forget_rows
 from pam_retriever.store.model_metadata import read_model
 from pam_retriever.store.readwrite import FollowingLock
@@ -69,6 +71,8 @@ class SQLiteStore(Store):
         self.folder, self.dim, self.backend = folder, int(manifest["dim"]), str(manifest["backend"])
         bare = writable_folder is not None and writable_folder.bare
         self.copies = Copies(database, manifest, folder, source, space, bare)
+        if writable_folder is not None and self.copies.built_anew:
+            self._save_what_was_built()
         self.lock = FollowingLock(self.copies)
 
     @property
@@ -176,12 +180,26 @@ class SQLiteStore(Store):
             database.finish_verifying()  # it reads the file in which removed keys are overwritten next
             if self._writable_folder is not None and self.folder is not None:
                 if current:
-                    ann_cache.save(database, self.folder, indexes.whole, links)
-                    graph_cache.save(database, self.folder, indexes, copies.took_graphs)
+                    self._save_indexes(indexes, links)
                 if indexes.whole.files is not None or not self._writable_folder.untouched:
                     ann_cache.remove_others(database, self.folder)
         finally:
             (self._writable_folder or database).close()
+
+    def _save_indexes(self, indexes: KeyIndexes, links: CooccurrenceGraph) -> None:
+        """Saves the ANN indexes in the folder, unless they are fast to build, or saved already."""
+        assert self.folder is not None
+        ann_cache.save(self.copies.database, self.folder, indexes.whole, links)
+        graph_cache.save(self.copies.database, self.folder, indexes, self.copies.took_graphs)
+
+    def _save_what_was_built(self) -> None:
+        """Saves what ``open`` had to build, which may have taken minutes: a kill may come before ``close``."""
+        copies = self.copies
+        try:
+            self._save_indexes(copies.indexes, copies.view.links)
+        except StorageError as error:
+            warnings.warn(f"The index that was built was not saved ({error}).", RuntimeWarning, 3)
+        copies.version, copies.took_graphs = copies.database.connection.version, True
 
     def save(self, folder: Path, overwrite: bool, tenants: Callable[[Path], object] | None = None) -> None:
         manifest = new_manifest(self.dim, self.backend)
@@ -213,7 +231,9 @@ class SQLiteStore(Store):
 
     def erase_removed(self) -> tuple[list[str], list[str]]:
         database, files = self.database, self.copies.indexes.whole.files
-        graph_cache.forget(database)  # saved graphs still hold removed memories
+        graph_cache.forget(database)  # saved graphs and codes still hold removed memories
+        self.apply_after_commit()
+        ann_cache.forget(database)
         self.apply_after_commit()
         database.erase_removed()
         self.apply_after_commit()

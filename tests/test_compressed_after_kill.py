@@ -1,0 +1,215 @@
+"""A compressed index is not built again after a kill: ``open`` adds what was committed since it was saved."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import signal
+
+import numpy as np
+import pytest
+
+from pam_retriever import FitConfig, PredictiveAssociativeIndex
+from pam_retriever.ann import FaissBackend
+from pam_retriever.store.folder.repair import check
+
+DIM, COUNT, LENGTH = 16, 2_400, 6
+VECTORS = np.random.default_rng(0).standard_normal((COUNT, DIM)).astype(np.float32)
+IDS = [f"m{at}" for at in range(COUNT)]
+CONFIG = FitConfig(hidden=8, passes=1)
+
+
+@pytest.fixture(scope="module", params=["faiss:ivf,sq8", "faiss:hnsw,sq8"])
+def saved(request, tmp_path_factory):
+    """The folder of a fitted, closed index."""
+    path = tmp_path_factory.mktemp("kept") / "index"
+    with PredictiveAssociativeIndex.open(path, DIM, request.param) as index:
+        index.add(VECTORS, IDS)
+        trajectories = [IDS[at : at + LENGTH] for at in range(0, COUNT, LENGTH)]
+        index.fit(trajectories, config=CONFIG, progress=False)
+    return path
+
+
+@pytest.fixture
+def path(saved, tmp_path):
+    return shutil.copytree(saved, tmp_path / "index")
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """Returns a list that records each build of an index."""
+    built = []
+    rebuild = FaissBackend.rebuild
+    monkeypatch.setattr(FaissBackend, "rebuild", lambda self, *given: (built.append(1), rebuild(self, *given)))
+    return built
+
+
+def end(index) -> None:
+    """Simulates the end of the process of a writer."""
+    index._store._writable_folder.close()
+
+
+def change(index) -> None:
+    index.delete(IDS[:20])
+    index.add(5 * np.eye(DIM)[:1], ["m30"])  # replaces a memory
+    index.add(-7 * np.eye(DIM)[:2], ["new", "newer"])
+    index.observe(["new", "m40", "newer"])
+
+
+def assert_changed(index) -> None:
+    assert len(index) == COUNT - 18
+    assert index.search(np.eye(DIM)[0], k=1)[0].id == "m30"
+    assert index.search(-np.eye(DIM)[1], k=1)[0].id == "newer"
+    assert index.search(VECTORS[30], k=1)[0].id != "m30"
+    assert "newer" in index.recall("new", k=5).ids
+    assert not set(IDS[:20]) & set(index.search(VECTORS[3], k=COUNT).ids)
+    found = index.search_many(VECTORS[40:], k=1)
+    assert np.mean([hits[0].id == id for hits, id in zip(found, IDS[40:], strict=True)]) > 0.99
+
+
+def test_what_was_committed_is_added(path, built):
+    index = PredictiveAssociativeIndex.open(path)
+    change(index)
+    end(index)
+    for _ in range(2):  # killed again, before anything was saved
+        index = PredictiveAssociativeIndex.open(path)
+        assert_changed(index)
+        end(index)
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert_changed(index)
+        expected = [(hit.id, hit.score) for hits in index.recall_many(IDS[50:COUNT:97], k=5) for hit in hits]
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert_changed(index)
+        found = [(hit.id, hit.score) for hits in index.recall_many(IDS[50:COUNT:97], k=5) for hit in hits]
+        assert found == expected
+    assert not built
+    assert check(path) == []
+
+
+def test_changes_of_other_data_leave_it_as_it_is(path, built):
+    index = PredictiveAssociativeIndex.open(path)
+    index.feedback(VECTORS[3], ["m5"], text="which one?")
+    index.set_capacity(None)
+    end(index)
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert index.search(VECTORS[3], k=1)[0].id == "m3"
+    assert not built
+
+
+def test_links_are_of_the_last_commit(path):
+    index = PredictiveAssociativeIndex.open(path)
+    index.observe(["m7", "m1000", "m2000"])
+    end(index)
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert {"m1000", "m2000"} <= set(index.recall("m7", k=12).ids)
+
+
+def test_after_a_fit_it_is_built(path, built):
+    index = PredictiveAssociativeIndex.open(path)
+    index.fit([IDS[:6]], config=CONFIG, progress=False, from_scratch=True)
+    expected = index.recall("m2", k=5).ids
+    end(index)
+    built.clear()
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert built
+        assert index.recall("m2", k=5).ids == expected
+
+
+def test_where_most_changed_it_is_built(path, built):
+    index = PredictiveAssociativeIndex.open(path)
+    index.add(VECTORS[:1_000] + 1, IDS[:1_000])
+    end(index)
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert built
+        assert index.search(VECTORS[100] + 1, k=1)[0].id == "m100"
+
+
+@pytest.mark.parametrize("backend", ["faiss:ivf,sq8", "faiss:hnsw"])
+def test_what_open_had_to_build_is_saved_at_once(backend, tmp_path, built):
+    path = tmp_path / "index"
+    index = PredictiveAssociativeIndex.open(path, DIM, backend)
+    index.add(VECTORS, IDS)
+    end(index)
+    built.clear()
+    end(PredictiveAssociativeIndex.open(path))
+    assert built
+    built.clear()
+    end(PredictiveAssociativeIndex.open(path))
+    PredictiveAssociativeIndex.open(path).close()
+    assert not built
+
+
+def test_nothing_of_an_erased_memory_stays_in_the_files(path):
+    index = PredictiveAssociativeIndex.open(path)
+    key = index._store.copies.indexes.whole.keys(np.array([7]))[0].tobytes()
+    assert holding(path, key)
+    index.erase("m6")
+    assert not holding(path, key)
+    end(index)
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert index.search(VECTORS[6], k=1)[0].id != "m6"
+    assert check(path) == []
+
+
+def test_nothing_of_a_deleted_memory_stays_in_the_files_after_close(path):
+    index = PredictiveAssociativeIndex.open(path)
+    key = index._store.copies.indexes.whole.keys(np.array([7]))[0].tobytes()
+    index.delete("m6")
+    end(index)
+    PredictiveAssociativeIndex.open(path).close()
+    assert not holding(path, key)
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert index.search(VECTORS[6], k=1)[0].id != "m6"
+    assert check(path) == []
+
+
+def test_a_kill_while_removed_keys_are_overwritten_harms_nothing(path, monkeypatch, built):
+    """The setting that describes the file of keys is removed before."""
+    index = PredictiveAssociativeIndex.open(path)
+    index.delete(IDS[:20])
+    with monkeypatch.context() as patch:
+        patch.setattr(FaissBackend, "save", lambda self, folder: (_ for _ in ()).throw(RuntimeError("killed")))
+        with pytest.warns(RuntimeWarning, match="killed"):
+            index.close()
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert built
+        assert index.search(VECTORS[700], k=1)[0].id == "m700"
+    assert check(path) == []
+
+
+def holding(path, key: bytes) -> list[str]:
+    """Returns the names of the files that hold a key."""
+    return [file.name for file in path.iterdir() if file.is_file() and key in file.read_bytes()]
+
+
+def write_until_killed(path, acknowledged) -> None:
+    index = PredictiveAssociativeIndex.open(path)
+    random = np.random.default_rng(os.getpid())
+    for n in range(10_000):
+        index.add(random.standard_normal((3, DIM)), [f"{os.getpid()}-{n}-{at}" for at in range(3)])
+        acknowledged.value = n + 1
+
+
+@pytest.mark.slow
+def test_a_killed_writer_loses_nothing_and_the_next_builds_nothing(path, built):
+    context = multiprocessing.get_context("spawn")
+    stored = COUNT
+    for _ in range(3):
+        acknowledged = context.Value("l", 0)
+        process = context.Process(target=write_until_killed, args=(path, acknowledged))
+        process.start()
+        while acknowledged.value < 20:
+            assert process.is_alive()
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        index = PredictiveAssociativeIndex.open(path)
+        stored += 3 * acknowledged.value
+        assert stored <= len(index) <= stored + 3
+        stored = len(index)
+        ids = [record.id for record in index.find()][COUNT:]
+        vectors = np.array([record.vector for record in index.get(ids)])
+        found = index.search_many(vectors, k=1)
+        assert [hits[0].id for hits in found] == ids
+        end(index)
+    assert not built
