@@ -14,7 +14,7 @@ from pam_retriever.filters.stored import to_json
 from pam_retriever.store.columns import from_json
 
 PREFIX = "changes:"  # begins the keys of these settings
-MAX_TRANSACTIONS = 1_000  # number of transactions in the log
+MAX_TRANSACTIONS = 10_000  # number of transactions in the log
 MAX_RANGES = 1_000  # ranges of rows or trajectories in one transaction; for more, reading all again is hardly slower
 ENCODERS = ("encoder", "outward")  # modules that make the vectors, with weights in the database
 # readers keep no copy of these settings: they read them from the database
