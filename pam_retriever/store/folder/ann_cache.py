@@ -19,7 +19,7 @@ import numpy as np
 
 from pam_retriever.ann import WritableAnnIndex, restore_backend
 from pam_retriever.ann.base import chunks
-from pam_retriever.errors import StorageError
+from pam_retriever.errors import StorageError, counted
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.keys import make_keys
 from pam_retriever.store.folder.files import blocks, crc32_of, matching
@@ -98,14 +98,14 @@ def _update(index: WritableAnnIndex, database: SQLiteDatabase, changed: Int64, d
         ValueError: too many memories changed, or the index has other memories than the database.
     """
     if len(changed) > MOST_CHANGED * len(index):
-        raise ValueError(f"{len(changed):,} memories changed since")
+        raise ValueError(f"{counted(len(changed), 'memory')} changed since")
     if len(changed):
         index.remove(changed)
         stored = np.intersect1d(changed, database.memories.rows(), assume_unique=True)
         for part in chunks(len(stored)):
             index.add(stored[part], make_keys(*database.memories.stored(stored[part], dim, width - dim)))
     if len(index) != len(database.memories):
-        raise ValueError(f"it holds {len(index):,} of {len(database.memories):,} memories")
+        raise ValueError(f"it holds {len(index):,}, and the database {counted(len(database.memories), 'memory')}")
 
 
 def changes_since(database: SQLiteDatabase, saved: dict[str, Any]) -> Changes | None:

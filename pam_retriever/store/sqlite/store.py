@@ -200,6 +200,8 @@ class SQLiteStore(Store):
         except StorageError as error:
             warnings.warn(f"The index that was built was not saved ({error}).", RuntimeWarning, 3)
         copies.version, copies.took_graphs = copies.database.connection.version, True
+        if copies.indexes.whole.files is not None and self.folder is not None:
+            ann_cache.remove_others(copies.database, self.folder)
 
     def save(self, folder: Path, overwrite: bool, tenants: Callable[[Path], object] | None = None) -> None:
         manifest = new_manifest(self.dim, self.backend)
