@@ -526,7 +526,7 @@ def test_a_person_at_this_machine_means_its_days(tmp_path, capsys, far_from_utc)
 
     memories = PredictiveAssociativeIndex(dim=8, embedder=lambda texts: np.ones((len(texts), 8), np.float32))
     memories.add(texts=["we ran", "we swam"], timestamps=hours)
-    tools = Tools(SimpleNamespace(reader=lambda: memories), "today")
+    tools = Tools(SimpleNamespace(reader=lambda: memories))
     assert len(tools.recall("What did we do?", when="yesterday").memories) == 2
 
 
@@ -606,7 +606,7 @@ def test_the_mcp_tool_filters_by_words_of_time():
     index = PredictiveAssociativeIndex(dim=8, embedder=lambda texts: np.ones((len(texts), 8), np.float32))
     days = [date(2023, 5, 8), date(2023, 7, 8)]
     index.add(texts=["we met in town", "we met at sea"], timestamps=days, ids=["a", "b"])
-    found = Tools(Folder(), "today").recall("Where did we meet?", when="July 2023")
+    found = Tools(Folder()).recall("Where did we meet?", when="July 2023")
     assert [memory.id for memory in found.memories] == ["b"]
 
 

@@ -201,7 +201,7 @@ class SQLiteStore(Store):
             warnings.warn(f"The index that was built was not saved ({error}).", RuntimeWarning, 3)
         copies.version, copies.took_graphs = copies.database.connection.version, True
         if copies.indexes.whole.files is not None and self.folder is not None:
-            ann_cache.remove_others(copies.database, self.folder)
+            ann_cache.remove_others(copies.database, self.folder, copies.indexes.whole.files.name)
 
     def save(self, folder: Path, overwrite: bool, tenants: Callable[[Path], object] | None = None) -> None:
         manifest = new_manifest(self.dim, self.backend)
