@@ -1,4 +1,4 @@
-"""A compressed index is not built again after a kill: ``open`` adds what was committed since it was saved."""
+"""A compressed index is not built again after a kill, or beside a writer: ``open`` adds what was committed since."""
 
 from __future__ import annotations
 
@@ -85,6 +85,32 @@ def test_what_was_committed_is_added(path, built):
         assert found == expected
     assert not built
     assert check(path) == []
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_readers_beside_a_writer_take_it_with_what_changed_since(path, built, follow):
+    with PredictiveAssociativeIndex.open(path, read_only=True, follow=follow) as early:
+        files = {file.name for file in path.iterdir()}
+        with PredictiveAssociativeIndex.open(path) as writer:
+            change(writer)
+            with PredictiveAssociativeIndex.open(path, read_only=True, follow=follow) as reader:
+                for one in (early, reader):
+                    one.refresh()
+                    assert_changed(one)
+                writer.delete("new")
+                writer.add(VECTORS[:1], ["last"])
+                reader.refresh()
+                assert "new" not in reader.search(-np.eye(DIM)[0], k=3).ids
+                assert reader.search(VECTORS[0], k=1)[0].id == "last"
+                assert writer.search(VECTORS[0], k=1)[0].id == "last"
+        assert early.refresh() or follow
+        assert early.search(VECTORS[0], k=1)[0].id == "last"
+    assert {file.name.split(".")[0] for file in path.iterdir() if file.name.startswith("keys")} == {
+        name.split(".")[0] for name in files if name.startswith("keys")
+    }
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert index.search(VECTORS[0], k=1)[0].id == "last"
+    assert not built
 
 
 def test_changes_of_other_data_leave_it_as_it_is(path, built):

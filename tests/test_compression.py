@@ -134,12 +134,11 @@ def test_reopening_takes_the_index_that_close_saved(tmp_path, monkeypatch, fitte
     ]
     with PredictiveAssociativeIndex.open(path) as writer:
         writer.add(9 * np.eye(DIM)[:1], ids=["new"])
-        with PredictiveAssociativeIndex.open(path, read_only=True) as reader:  # the reader builds its own ANN index
+        with PredictiveAssociativeIndex.open(path, read_only=True) as reader:
             assert reader.search(np.eye(DIM)[0], k=1)[0].id == "new"
-        assert built
+        assert not built
         writer.delete("new")
         assert answers(writer) == before
-    built.clear()
     with PredictiveAssociativeIndex.open(path) as index:
         assert answers(index) == before
         assert index.search(np.eye(DIM)[0], k=1)[0].id != "new"

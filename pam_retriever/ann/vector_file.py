@@ -24,6 +24,7 @@ from pam_retriever.errors import StorageError
 from pam_retriever.types import Float32, Int64
 
 GROWTH, SMALLEST = 1.5, 4_096  # growth factor of the file, and smallest capacity in keys
+COPIED_AT_ONCE = 16 << 20  # bytes
 IN_A_ROW = 1_000  # from this many keys on, consecutive keys are read as one block
 
 
@@ -36,7 +37,7 @@ class VectorFile:
         name: the name of an existing file to continue; None creates a new one.
         count: number of keys in an existing file.
         checksum: the checksum of these keys.
-        read_only: whether the file belongs to another process.
+        read_only: whether the file belongs to another process. The first append makes a temporary copy then.
 
     Attributes:
         name: the name of the file in its folder; None for a temporary file.
@@ -59,6 +60,7 @@ class VectorFile:
         self._map: Float32 = np.empty((0, width), np.float32)
         self._deletion: Any = None
         self._file: Any
+        self._of_other_process = read_only
         self.name = None if folder is None else name or f"keys-{uuid.uuid4().hex[:12]}.f32"
         if folder is None or self.name is None:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this object
@@ -111,6 +113,8 @@ class VectorFile:
         """
         block = np.ascontiguousarray(keys, np.float32).data.cast("B")
         with self._explained(len(keys)):
+            if self._of_other_process:
+                self._copy()
             self._file.seek(4 * self._width * self._count)
             self._file.write(block)
             self._file.flush()
@@ -118,6 +122,23 @@ class VectorFile:
                 self._grow(self._count + len(keys))
         self._count += len(keys)
         self.checksum = zlib.crc32(block, self.checksum)
+
+    def _copy(self) -> None:
+        """Goes on in a temporary copy."""
+        copy: Any = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this object
+        weakref.finalize(self, copy.close)
+        left = 4 * self._width * self._count
+        self._file.seek(0)
+        while left:
+            block = self._file.read(min(left, COPIED_AT_ONCE))
+            if not block:
+                raise OSError(f"{self.name} is too short")
+            copy.write(block)
+            left -= len(block)
+        copy.flush()
+        self._file, self.name, self._capacity, self._of_other_process = copy, None, self._count, False
+        if self._count:
+            self._open_map()
 
     def erase(self, positions: Int64) -> None:
         """Overwrites the keys at ``positions`` by zeros, which are on the disk on return.

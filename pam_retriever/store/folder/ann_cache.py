@@ -2,8 +2,8 @@
 
 The index and the links are derived from the database. The setting "ann-saved" names their files, their checksums and
 the version of the database. Memories that changed since that version are removed from the index and added again. If
-the changes are not known, or too many, the index is built again. So ``open`` can use it after a kill. ``open`` and
-``close`` delete files that no setting names.
+the changes are not known, or too many, the index is built again. So readers beside a writer can use it, and so can
+``open`` after a kill. ``open`` and ``close`` delete files that no setting names.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def take(database: SQLiteDatabase, folder: Path, backend: str, dim: int, width: 
     try:
         saved = read_saved(database)
         changes = None if saved is None else changes_since(database, saved)
-        if saved is None or changes is None or (changes.rows and database.read_only):
+        if saved is None or changes is None:
             return None
         for end in ("faiss", "rows.npy"):
             _check(folder, saved, end)

@@ -72,7 +72,7 @@ class Copies:
         space: Space | None,
         bare: bool = False,
     ) -> None:
-        self.database, self._restored, self.took_graphs, self.built_anew = database, False, False, False
+        self.database, self.took_graphs, self.built_anew = database, False, False
         self.source, self._dim, self._backend = source, int(manifest["dim"]), str(manifest["backend"])
         self._snapshots: Snapshots | None = None  # of an index that follows its writer
         self.predictors: dict[str, PredictorWeights] = {}
@@ -105,7 +105,6 @@ class Copies:
         if whole is None:
             return False
         self.indexes, self.version = KeyIndexes(whole, None, width, self.built), database.connection.version
-        self._restored = database.read_only
         links = ann_cache.take_links(database, folder) or CooccurrenceGraph(*database.trajectories.experienced())
         similar, associative = self.indexes.similar, self.indexes.associative
         self.view = View(self._dim, database, similar, associative, links, predictor, calibration, window)
@@ -128,7 +127,7 @@ class Copies:
         links = CooccurrenceGraph(*database.trajectories.experienced())
         similar, associative = indexes.similar, indexes.associative
         self.view = View(self._dim, database, similar, associative, links, predictor, calibration, window)
-        self.indexes, self.version, self._restored = indexes, version, False
+        self.indexes, self.version = indexes, version
         log.info("rebuild: %s over %d memories and %d steps", similar.description, len(rows), len(links))
 
     def _indexes_of(self, stored: graph_cache.Stored) -> KeyIndexes:
@@ -239,8 +238,6 @@ class Copies:
 
     def _are_few(self, changes: Changes) -> bool:
         """Whether applying the changes costs less than reading everything again."""
-        if self._restored and changes.rows:
-            return False
         steps = len(changes.grown) + len(changes.removed)
         return len(changes.rows) <= SHARE * len(self.view.similar) and steps <= SHARE * len(self.view.links) + 1
 
