@@ -95,6 +95,7 @@ def test_events_with_vectors_need_no_embedder(tmp_path, capsys):
         ('{"vector": [1, 2]}', "no 'session'"),
         ('{"vector": [1, 2, 3], "session": 1}', "shape"),
         ('{"vector": [1, NaN], "session": 1}', "NaN"),
+        ('{"vector": [1, "2"], "session": 1}', "a list of numbers"),
         ('{"text": "word", "session": 1}', "Some events have a vector"),
         ("[" * 100_000, "no event"),
         ('{"vector": [1, 2], "used": "a"}', "events.jsonl:2 has used='a'"),

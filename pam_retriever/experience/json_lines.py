@@ -228,7 +228,8 @@ def _to_temporary_file(stream: IO[bytes]) -> IO[bytes]:
 
 
 def _length(vector: Any) -> int:
-    if not isinstance(vector, list) or not 1 <= len(vector) <= MAX_DIM:
+    numbers = isinstance(vector, list) and {*map(type, vector)} <= {int, float, bool}  # NumPy would read "3", too
+    if not numbers or not 1 <= len(vector) <= MAX_DIM:
         raise InvalidInput(f"Its vector is {str(vector)[:100]!r}.", "a list of numbers", "Correct that line.")
     return len(vector)
 
