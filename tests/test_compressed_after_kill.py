@@ -190,6 +190,17 @@ def test_nothing_of_a_deleted_memory_stays_in_the_files_after_close(path):
     assert check(path) == []
 
 
+def test_nothing_of_it_stays_in_the_files_if_few_are_left(path):
+    """So few memories are not compressed, and the index that was saved is of no use."""
+    with PredictiveAssociativeIndex.open(path) as index:
+        key = index._store.copies.indexes.whole.keys(np.array([7]))[0].tobytes()
+        index.delete(IDS[:1_200])
+    assert not holding(path, key)
+    assert not [file.name for file in path.iterdir() if file.name.startswith(("ann-", "keys-"))]
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert index.search(VECTORS[1_300], k=1)[0].id == "m1300"
+
+
 def test_a_kill_while_removed_keys_are_overwritten_harms_nothing(path, monkeypatch, built):
     """The setting that describes the file of keys is removed before."""
     index = PredictiveAssociativeIndex.open(path)

@@ -39,7 +39,10 @@ UNUSABLE = (OSError, RuntimeError, ValueError, TypeError, KeyError, OverflowErro
 def save(database: SQLiteDatabase, folder: Path, whole: WritableAnnIndex, links: CooccurrenceGraph) -> None:
     """Saves the index over whole keys, and the links, if the index has files and changed since its last save."""
     files = whole.files
-    if files is None or _is_saved(database, folder, files.name):
+    if files is None:  # as after most memories were deleted: the files that were saved still hold their keys
+        forget(database)
+        return
+    if _is_saved(database, folder, files.name):
         return
     version = database.connection.version
     try:
