@@ -87,6 +87,18 @@ def test_events_with_vectors_need_no_embedder(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
+    "option",
+    [("--window", "0"), ("--window", "9999"), ("--config", "fastest"), ("--time-budget", "-1"), ("--seed", "-1")],
+)
+def test_a_bad_option_of_the_training_is_refused_before_anything_is_stored(tmp_path, capsys, option):
+    path = tmp_path / "events.jsonl"
+    path.write_text('{"vector": [1, 2], "session": 1}\n')
+    assert main(["fit", str(path), str(tmp_path / "index"), *option]) == 2
+    assert option[0].strip("-").replace("-", "_") in capsys.readouterr().err
+    assert not (tmp_path / "index").exists()
+
+
+@pytest.mark.parametrize(
     ("line", "message"),
     [
         ("{", "events.jsonl:2 is no event"),

@@ -25,7 +25,7 @@ from pam_retriever.embedding import Embedder
 from pam_retriever.embedding.text_models import DEFAULT, DEFAULT_MODEL, model_of_index
 from pam_retriever.errors import InvalidInput, PAMError, counted
 from pam_retriever.experience.json_lines import EventLog, Fields
-from pam_retriever.index import PredictiveAssociativeIndex
+from pam_retriever.index import PredictiveAssociativeIndex, learning
 from pam_retriever.types import Direction, Hit, Hits
 from pam_retriever.validation import check_tenant
 
@@ -249,6 +249,7 @@ def _fit(parsed: argparse.Namespace) -> None:
         return
     if parsed.name is not None:
         raise InvalidInput(f"Got --name with the file {parsed.events}.", "a folder of documents", "Leave it out.")
+    learning.read_request(parsed.window, parsed.config, parsed.device, parsed.seed, parsed.time_budget)
     fields = Fields(**{name: getattr(parsed, f"{name}_field") for name in asdict(Fields())})
     with EventLog(parsed.events, fields) as log:
         contents = log.check()  # before anything is stored

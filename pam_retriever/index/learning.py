@@ -143,13 +143,10 @@ class Learning(FeedbackMethods, Sequences, Imagining):
             InvalidInput, UnknownId: an argument is invalid.
             TrainingDiverged: the loss became NaN or infinite.
         """
-        from pam_retriever.training.config import TrainingRequest, read_config
         from pam_retriever.training.new_experience import Source
 
-        window, settings = check_count("window", window, MAX_WINDOW), read_config(config)
+        window, settings, request = read_request(window, config, device, seed, time_budget, progress)
         check_flag("background", background)
-        request = TrainingRequest(device, seed, time_budget, progress)
-        _check_device(device)
         source = Source(
             trajectories,
             group_by,
@@ -374,9 +371,25 @@ def _writes() -> bool:
     return first_process()
 
 
-def _check_device(device: str) -> None:
-    """Refuses a device that this machine lacks, also where nothing is to be learnt."""
+def read_request(
+    window: int,
+    config: Recipe | FitConfig,
+    device: str,
+    seed: int,
+    time_budget: float | None,
+    progress: bool | None = None,
+) -> tuple[int, FitConfig, TrainingRequest]:
+    """Checks arguments of ``fit``; returns the window, the configuration and the request.
+
+    Raises:
+        InvalidInput: an argument is invalid, or this machine lacks the device, also where nothing is to be learnt.
+    """
+    from pam_retriever.training.config import TrainingRequest, read_config
+
+    checked = check_count("window", window, MAX_WINDOW), read_config(config)
+    request = TrainingRequest(device, seed, time_budget, progress)
     if device not in ("auto", "cpu"):  # these are everywhere, and torch takes seconds to import
         from pam_retriever.training.device import choose_device
 
         choose_device(device)
+    return *checked, request
