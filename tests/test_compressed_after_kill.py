@@ -166,6 +166,21 @@ def test_what_open_had_to_build_is_saved_at_once(backend, tmp_path, built):
     assert not built
 
 
+def test_what_was_saved_at_once_is_searched_behind_a_wide_filter(tmp_path):
+    """To save the file of full keys ends it after the last key: a search reads nothing of the room behind."""
+    path, metadatas = tmp_path / "index", [{"g": at % 4} for at in range(COUNT)]
+    index = PredictiveAssociativeIndex.open(path, DIM, "faiss:ivf,sq8")
+    index.add(VECTORS, IDS, metadatas=metadatas)
+    end(index)
+    with PredictiveAssociativeIndex.open(path) as index:
+        full = index._store.copies.indexes.whole._full
+        assert len(full.mapped) == len(full)  # else the next search ends the process by a bus error
+        assert index.search(VECTORS[6], k=1, where={"g": {"$ne": 1}})[0].id == "m6"
+        index.add(-VECTORS[:3], ["new", "newer", "newest"])
+        assert index.search(-VECTORS[1], k=1, where={"g": {"$ne": 1}})[0].id == "newer"
+        assert len(full.mapped) == len(full)
+
+
 def test_nothing_of_an_erased_memory_stays_in_the_files(path):
     index = PredictiveAssociativeIndex.open(path)
     key = index._store.copies.indexes.whole.keys(np.array([7]))[0].tobytes()

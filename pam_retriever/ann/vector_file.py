@@ -81,8 +81,8 @@ class VectorFile:
 
     @property
     def mapped(self) -> Float32:
-        """All keys (capacity, width), read on access; rows after the last key are unused."""
-        return self._map
+        """All keys (n, width), read on access. The file may end after the last: to read further is a bus error."""
+        return self._map[: self._count]
 
     def __getitem__(self, positions: Int64) -> Float32:
         if (
