@@ -113,6 +113,21 @@ def test_readers_beside_a_writer_take_it_with_what_changed_since(path, built, fo
     assert not built
 
 
+@pytest.mark.parametrize("mode", [{}, {"read_only": True}, {"read_only": True, "follow": True}])
+def test_damaged_keys_are_noticed_while_the_database_has_no_checksum(path, tmp_path, built, mode):
+    """After a kill, or beside a writer, nothing is verified in the background."""
+    writer = PredictiveAssociativeIndex.open(path)
+    writer.add(-VECTORS[:1], ["new"])
+    killed = shutil.copytree(path, tmp_path / "killed")
+    (file,) = killed.glob("keys-*.f32")
+    file.write_bytes(bytes(1_000) + file.read_bytes()[1_000:])
+    with PredictiveAssociativeIndex.open(killed, **mode) as index:
+        assert built
+        assert index.search(VECTORS[3], k=1)[0].id == "m3"
+        assert index.search(-VECTORS[0], k=1)[0].id == "new"
+    writer.close()
+
+
 def test_changes_of_other_data_leave_it_as_it_is(path, built):
     index = PredictiveAssociativeIndex.open(path)
     index.feedback(VECTORS[3], ["m5"], text="which one?")

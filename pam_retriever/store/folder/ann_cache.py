@@ -85,6 +85,9 @@ def take(database: SQLiteDatabase, folder: Path, backend: str, dim: int, width: 
             return None
         for end in ("faiss", "rows.npy"):
             _check(folder, saved, end)
+        full = full_keys(database, folder)
+        if full is not None and not database.unverified:  # then there is no check in the background
+            check_saved(full.path, full.checksum, full.size)
         index = restore_backend(backend, width, folder, saved, database.read_only)
         if index is not None:
             _update(index, database, np.array(sorted(changes.rows), np.int64), dim, width)

@@ -91,6 +91,11 @@ class SQLiteDatabase:
             self._verification.now()
             self._verification = None
 
+    @property
+    def unverified(self) -> bool:
+        """Whether the file has a checksum to verify. It has none after a kill, or beside a writer."""
+        return self._verification is not None
+
     def verify_meanwhile(self, copies: Sequence[Copy]) -> None:
         """Starts to verify the file and its derived files in the background. Until the end the file does not change.
 
