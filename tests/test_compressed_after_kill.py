@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import threading
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
 from pam_retriever.ann import FaissBackend
 from pam_retriever.store.folder.repair import check
+from pam_retriever.store.folder.verification import Verification
 
 DIM, COUNT, LENGTH = 16, 2_400, 6
 VECTORS = np.random.default_rng(0).standard_normal((COUNT, DIM)).astype(np.float32)
@@ -126,6 +128,20 @@ def test_damaged_keys_are_noticed_while_the_database_has_no_checksum(path, tmp_p
         assert index.search(VECTORS[3], k=1)[0].id == "m3"
         assert index.search(-VECTORS[0], k=1)[0].id == "new"
     writer.close()
+
+
+def test_a_writer_that_overwrites_removed_keys_is_no_damage_for_a_reader(path, monkeypatch):
+    """The background check of a reader may read the file of keys only after that."""
+    begun, verify = threading.Event(), Verification._verify
+    with monkeypatch.context() as patch:
+        patch.setattr(Verification, "_verify", lambda self, copies: (begun.wait(), verify(self, copies)))
+        reader = PredictiveAssociativeIndex.open(path, read_only=True)
+    with PredictiveAssociativeIndex.open(path) as writer:
+        writer.delete("m6")
+    begun.set()
+    reader._store.database.finish_verifying()
+    assert reader.search(VECTORS[9], k=1)[0].id == "m9"
+    reader.close()
 
 
 def test_changes_of_other_data_leave_it_as_it_is(path, built):

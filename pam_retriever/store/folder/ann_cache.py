@@ -12,6 +12,7 @@ import logging
 import re
 import warnings
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,12 @@ def full_keys(database: SQLiteDatabase, folder: Path) -> Copy | None:
     if saved is None:
         return None
     path = folder / f"{str(saved['name']).replace('ann', 'keys')}.f32"
-    return Copy(path, 4 * int(saved["width"]) * int(saved["keys"]), int(saved["keys_checksum"]))
+
+    def in_use() -> bool:
+        with closing(database.snapshot()) as latest:
+            return read_saved(latest) == saved
+
+    return Copy(path, 4 * int(saved["width"]) * int(saved["keys"]), int(saved["keys_checksum"]), in_use)
 
 
 def damaged(database: SQLiteDatabase, folder: Path) -> Iterator[str]:
