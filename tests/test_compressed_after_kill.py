@@ -130,14 +130,17 @@ def test_damaged_keys_are_noticed_while_the_database_has_no_checksum(path, tmp_p
     writer.close()
 
 
-def test_a_writer_that_overwrites_removed_keys_is_no_damage_for_a_reader(path, monkeypatch):
-    """The background check of a reader may read the file of keys only after that."""
+@pytest.mark.parametrize("grows", [False, True])
+def test_a_writer_that_replaces_the_file_of_keys_is_no_damage_for_a_reader(path, monkeypatch, grows):
+    """It overwrites removed keys, or trains again. A background check of a reader may read the file after that."""
     begun, verify = threading.Event(), Verification._verify
     with monkeypatch.context() as patch:
         patch.setattr(Verification, "_verify", lambda self, copies: (begun.wait(), verify(self, copies)))
         reader = PredictiveAssociativeIndex.open(path, read_only=True)
     with PredictiveAssociativeIndex.open(path) as writer:
         writer.delete("m6")
+        if grows:
+            writer.add(np.tile(VECTORS, (4, 1)) + 1)
     begun.set()
     reader._store.database.finish_verifying()
     assert reader.search(VECTORS[9], k=1)[0].id == "m9"

@@ -20,7 +20,7 @@ class Copy:
         path: path of the file.
         size: number of bytes in use; later bytes are ignored.
         checksum: CRC-32 of these bytes.
-        in_use: whether the database still names it with this checksum. Else a writer overwrote removed keys meanwhile.
+        in_use: whether the database still names it with this checksum. Else a writer overwrote or deleted it meanwhile.
     """
 
     path: Path
@@ -106,13 +106,19 @@ class Verification:
                 "Restore it from a copy, or run pam-retriever repair on the folder.",
             )
         for copy in copies:
-            if crc32_of(self._wanted(blocks(copy.path, copy.size))) != copy.checksum and copy.in_use():
+            if not self._is_whole(copy) and copy.in_use():
                 raise IndexFormatError(
                     f"{copy.path} is damaged: its checksum differs. Do not trust its answers.",
                     "the file that was saved when the index was closed",
                     "Delete it and open the index again: it is built from the database.",
                 )
         self._check_types()
+
+    def _is_whole(self, copy: Copy) -> bool:
+        try:
+            return crc32_of(self._wanted(blocks(copy.path, copy.size))) == copy.checksum
+        except FileNotFoundError:
+            return False
 
     def _wanted(self, contents: Iterator[bytes]) -> Iterator[bytes]:
         """Yields the same blocks until the verification is stopped."""
