@@ -11,10 +11,12 @@ import threading
 import numpy as np
 import pytest
 
-from pam_retriever import FitConfig, PredictiveAssociativeIndex
+from pam_retriever import FitConfig, PredictiveAssociativeIndex, StorageError
 from pam_retriever.ann import FaissBackend
 from pam_retriever.store.folder.repair import check
 from pam_retriever.store.folder.verification import Verification
+from pam_retriever.store.sqlite.database import SQLiteDatabase
+from pam_retriever.store.sqlite.settings import SQLiteSettings
 
 DIM, COUNT, LENGTH = 16, 2_400, 6
 VECTORS = np.random.default_rng(0).standard_normal((COUNT, DIM)).astype(np.float32)
@@ -262,6 +264,26 @@ def test_a_kill_while_removed_keys_are_overwritten_harms_nothing(path, monkeypat
         assert built
         assert index.search(VECTORS[700], k=1)[0].id == "m700"
     assert check(path) == []
+
+
+@pytest.mark.parametrize("backend", ["faiss:ivf,sq8", "faiss:hnsw"])
+def test_a_disk_that_is_full_for_the_setting_only_costs_a_build(backend, tmp_path, monkeypatch):
+    index = PredictiveAssociativeIndex.open(tmp_path / "index", DIM, backend)
+    index.add(VECTORS, IDS)
+    put = SQLiteSettings.set
+
+    def full(settings, key, value):
+        if key in (SQLiteDatabase.ANN, SQLiteDatabase.GRAPH):
+            raise StorageError("The disk is full.", "room", "Free some.")
+        put(settings, key, value)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SQLiteSettings, "set", full)
+        with pytest.warns(RuntimeWarning, match="disk is full"):
+            index.close()
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        assert index.search(VECTORS[7], k=1)[0].id == "m7"
+    assert check(tmp_path / "index") == []
 
 
 def holding(path, key: bytes) -> list[str]:

@@ -55,11 +55,10 @@ def save(database: SQLiteDatabase, folder: Path, whole: WritableAnnIndex, links:
         checksums = {
             end: crc32_of(blocks(folder / f"{saved['name']}.{end}")) for end in ("faiss", "rows.npy", "links.npy")
         }
+        with database.transaction():
+            database.settings.set(SETTING, {**saved, "checksums": checksums, "version": version})
     except (OSError, RuntimeError, StorageError) as error:
         warnings.warn(f"The compressed index was not saved ({error}): the next open builds it.", RuntimeWarning, 3)
-        return
-    with database.transaction():
-        database.settings.set(SETTING, {**saved, "checksums": checksums, "version": version})
 
 
 def forget(database: SQLiteDatabase) -> None:

@@ -68,12 +68,11 @@ def save(database: SQLiteDatabase, folder: Path, indexes: KeyIndexes, taken: boo
     name, version = f"ann-{uuid.uuid4().hex[:12]}", database.connection.version
     try:
         parts = {part: _write(folder / f"{name}.{part}", graph) for part, graph in present.items()}
+        with database.transaction():
+            stored = {"name": name, "version": version, "width": indexes.width, "parts": parts}
+            database.settings.set(SETTING, stored)
     except OSError as error:
         warnings.warn(f"The graphs were not saved ({error}): the next open builds them.", RuntimeWarning, 3)
-        return
-    with database.transaction():
-        stored = {"name": name, "version": version, "width": indexes.width, "parts": parts}
-        database.settings.set(SETTING, stored)
 
 
 def _write(path: Path, graph: Graph) -> dict[str, Any]:
