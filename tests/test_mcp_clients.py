@@ -76,6 +76,7 @@ def interrupt(server: subprocess.Popen[str]) -> None:
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_server_that_waits_for_its_client(tmp_path):
     client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client}
@@ -95,6 +96,7 @@ def test_ctrl_c_ends_a_server_that_waits_for_its_client(tmp_path):
             server.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_ctrl_c_ends_a_server_whose_clients_are_connected(tmp_path, mode):
     command = [*COMMAND, str(tmp_path / "memory"), "--http", "0"]
