@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
+from pam_retriever.ann import FaissBackend
 
 # Every run has the same examples, on machines of any speed, so that a failure in CI comes from a change.
 # HYPOTHESIS_PROFILE=search tries new ones.
@@ -113,6 +114,17 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., dict]:
         return dict(written)
 
     return run
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Returns a list that records each build of an index of FAISS, by its number of rows."""
+    built: list[int] = []
+    rebuild = FaissBackend.rebuild
+    monkeypatch.setattr(
+        FaissBackend, "rebuild", lambda self, rows, keys: (built.append(len(rows)), rebuild(self, rows, keys))
+    )
+    return built
 
 
 def pytest_sessionfinish() -> None:

@@ -40,15 +40,6 @@ def path(saved, tmp_path):
     return shutil.copytree(saved, tmp_path / "index")
 
 
-@pytest.fixture
-def built(monkeypatch):
-    """Returns a list that records each build of an index."""
-    built = []
-    rebuild = FaissBackend.rebuild
-    monkeypatch.setattr(FaissBackend, "rebuild", lambda self, *given: (built.append(1), rebuild(self, *given)))
-    return built
-
-
 def end(index) -> None:
     """Simulates the end of the process of a writer."""
     index._store._writable_folder.close()

@@ -110,18 +110,11 @@ def answers(index) -> list:
     return [(hit.id, hit.score) for hits in index.recall([str(at) for at in range(0, COUNT, 301)], k=5) for hit in hits]
 
 
-def building(monkeypatch) -> list:
-    built = []
-    rebuild = FaissBackend.rebuild
-    monkeypatch.setattr(FaissBackend, "rebuild", lambda self, *given: (built.append(1), rebuild(self, *given)))
-    return built
-
-
-def test_reopening_takes_the_index_that_close_saved(tmp_path, monkeypatch, fitted):
+def test_reopening_takes_the_index_that_close_saved(tmp_path, built, fitted):
     path = tmp_path / "index"
     with fitted("faiss:ivf,sq8", path) as index:
         before = answers(index)
-    built = building(monkeypatch)
+    built.clear()
     for read_only in (False, True, False):
         with PredictiveAssociativeIndex.open(path, read_only=read_only) as index:
             assert answers(index) == before
@@ -146,7 +139,7 @@ def test_reopening_takes_the_index_that_close_saved(tmp_path, monkeypatch, fitte
 
 
 @pytest.mark.parametrize("harm", ["gone", "short", "flipped", "elsewhere"])
-def test_a_damaged_saved_index_is_built_again(tmp_path, monkeypatch, harm, fitted):
+def test_a_damaged_saved_index_is_built_again(tmp_path, built, harm, fitted):
     path = tmp_path / "index"
     with fitted("faiss:ivf,sq8", path) as index:
         before = answers(index)
@@ -164,7 +157,7 @@ def test_a_damaged_saved_index_is_built_again(tmp_path, monkeypatch, harm, fitte
         with index._store.database.transaction():
             index._store.database.settings.set("ann-saved", {"name": "../../etc", "checksums": []})
         index._store._writable_folder.close()
-    built = building(monkeypatch)
+    built.clear()
     with PredictiveAssociativeIndex.open(path) as index:
         assert built
         assert set(answers(index)) == set(before) or len(set(answers(index)) ^ set(before)) < 6

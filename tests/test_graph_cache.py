@@ -35,15 +35,6 @@ def path(saved_graphs, tmp_path):
     return shutil.copytree(saved_graphs, tmp_path / "index")
 
 
-@pytest.fixture
-def built(monkeypatch):
-    """Returns a list that records each build of an index."""
-    built = []
-    rebuild = FaissBackend.rebuild
-    monkeypatch.setattr(FaissBackend, "rebuild", lambda self, *given: (built.append(1), rebuild(self, *given)))
-    return built
-
-
 def answers(index) -> list[tuple[str, float]]:
     asked = IDS[:COUNT:37]
     found = [*index.recall_many(asked, k=5), *index.search_many(VECTORS[:COUNT:37] + 0.1, k=5)]

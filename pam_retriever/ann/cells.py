@@ -143,9 +143,10 @@ class Cells:
 
     def _behind(self, inside: Inside, number: int, least: int) -> Wanted:
         """Returns which cells to look into behind a filter. ``least`` is a number of keys that is never enough."""
-        step = max(1, len(inside) // COUNTED)
-        passing = np.bincount(self._of(inside.positions[::step]), minlength=self._index.nlist) * step
-        share, mean = len(inside) / self._index.ntotal, self._index.ntotal / self._index.nlist
+        positions = inside.positions
+        step = max(1, len(positions) // COUNTED)
+        passing = np.bincount(self._of(positions[::step]), minlength=self._index.nlist) * step
+        share, mean = len(positions) / self._index.ntotal, self._index.ntotal / self._index.nlist
         times = MORE if self._unevenness(passing, share, step) > UNEVEN else 1
         enough = max(least, number * times * mean * share**PASSING)
         return Wanted(passing, enough, number, counted_all=step == 1)

@@ -41,14 +41,14 @@ def save(database: SQLiteDatabase, folder: Path, whole: WritableAnnIndex, links:
     """Saves the index over whole keys, and the links, if the index has files and changed since its last save."""
     files = whole.files
     if files is None:  # as after most memories were deleted: the files that were saved still hold their keys
-        forget(database)
+        forget(database, SETTING)
         return
     if _is_saved(database, folder, files.name):
         return
     version = database.connection.version
     try:
         if files.holds_removed:  # keys are overwritten in a file that the setting describes
-            forget(database)
+            forget(database, SETTING)
             files.erase_removed()
         saved = files.save(folder)
         _save_links(folder / f"{saved['name']}.links.npy", links)
@@ -61,11 +61,13 @@ def save(database: SQLiteDatabase, folder: Path, whole: WritableAnnIndex, links:
         warnings.warn(f"The compressed index was not saved ({error}): the next open builds it.", RuntimeWarning, 3)
 
 
-def forget(database: SQLiteDatabase) -> None:
-    """Removes the setting. The cleanup of unnamed files deletes the files then."""
-    if database.settings.get(SETTING) is not None:
+def forget(database: SQLiteDatabase, *settings: str) -> None:
+    """Removes settings that name saved files. The cleanup of unnamed files deletes the files then."""
+    present = [name for name in settings if database.settings.get(name) is not None]
+    if present:
         with database.transaction():
-            database.settings.remove(SETTING)
+            for name in present:
+                database.settings.remove(name)
 
 
 def take(database: SQLiteDatabase, folder: Path, backend: str, dim: int, width: int) -> WritableAnnIndex | None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from pam_retriever.ann import Chunked, Graph, WritableAnnIndex
 from pam_retriever.model.keys import make_keys
-from pam_retriever.store.folder.ann_cache import MOST_CHANGED, UNUSABLE, changes_since, check_saved, read_saved
+from pam_retriever.store.folder.ann_cache import MOST_CHANGED, UNUSABLE, changes_since, check_saved, forget, read_saved
 from pam_retriever.store.folder.files import blocks, crc32_of
 from pam_retriever.store.key_indexes import IndexBuilder, KeyIndexes
 from pam_retriever.store.sqlite.database import SQLiteDatabase
@@ -61,7 +61,7 @@ def save(database: SQLiteDatabase, folder: Path, indexes: KeyIndexes, taken: boo
     saved = read_saved(database, SETTING)
     if len(present) < len(graphs):
         if saved is not None:
-            forget(database)
+            forget(database, SETTING)
         return
     if taken and saved is not None and _is_recent(database, saved):
         return
@@ -146,13 +146,6 @@ def damaged(database: SQLiteDatabase, folder: Path) -> Iterator[str]:
             _read(folder, saved, part)
     except UNUSABLE as error:
         yield f"the graphs that were saved are not whole ({error}); they can be built from the database"
-
-
-def forget(database: SQLiteDatabase) -> None:
-    """Removes the setting. The cleanup of unnamed files deletes the files then."""
-    if database.settings.get(SETTING) is not None:
-        with database.transaction():
-            database.settings.remove(SETTING)
 
 
 def _is_recent(database: SQLiteDatabase, saved: dict[str, Any]) -> bool:

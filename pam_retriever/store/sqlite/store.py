@@ -233,9 +233,7 @@ class SQLiteStore(Store):
 
     def erase_removed(self) -> tuple[list[str], list[str]]:
         database, files = self.database, self.copies.indexes.whole.files
-        graph_cache.forget(database)  # saved graphs and codes still hold removed memories
-        self.apply_after_commit()
-        ann_cache.forget(database)
+        ann_cache.forget(database, database.ANN, database.GRAPH)  # what is saved still holds removed memories
         self.apply_after_commit()
         database.erase_removed()
         self.apply_after_commit()
