@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from pam_retriever.ann import AnnIndex, Chunked, OverP, WritableAnnIndex, make_backend
+from pam_retriever.ann.base import chunks
 from pam_retriever.model.keys import make_keys, unit
+from pam_retriever.store.sqlite.memories import SQLiteMemories
 from pam_retriever.store.stored_keys import PrefixKeys
 from pam_retriever.types import Float32, Int64
 
@@ -99,6 +103,21 @@ class KeyIndexes:
         for index in self._indexes():
             index.remove(rows)
         self._settle()
+
+    def update(self, memories: SQLiteMemories, changed: Int64) -> Int64:
+        """Replaces the keys of memories that changed; removes those that are not stored any more, and returns these.
+
+        Args:
+            memories: the memories of the database.
+            changed: (n,) different rows, sorted.
+        """
+        if not len(changed):
+            return changed
+        stored = memories.stored_among(changed)
+        self.remove(changed)  # all at once: a flat index copies what stays
+        for part in chunks(len(stored)):
+            self.add(stored[part], *memories.stored(stored[part], self._built.dim, self.width - self._built.dim))
+        return np.setdiff1d(changed, stored, assume_unique=True)
 
     def shrink_to(self, rows: Int64) -> None:
         """Builds the indexes again, over the stored keys of these memories."""

@@ -19,15 +19,13 @@ from typing import Any
 import numpy as np
 
 from pam_retriever.ann import WritableAnnIndex, restore_backend
-from pam_retriever.ann.base import chunks
 from pam_retriever.errors import StorageError, counted
 from pam_retriever.experience.graph import CooccurrenceGraph
-from pam_retriever.model.keys import make_keys
 from pam_retriever.store.folder.files import blocks, crc32_of, matching
 from pam_retriever.store.folder.verification import Copy
+from pam_retriever.store.key_indexes import IndexBuilder, KeyIndexes
 from pam_retriever.store.sqlite.changes import Changes, changes_between
 from pam_retriever.store.sqlite.database import SQLiteDatabase
-from pam_retriever.types import Int64
 
 log = logging.getLogger(__name__)
 
@@ -70,14 +68,13 @@ def forget(database: SQLiteDatabase, *settings: str) -> None:
                 database.settings.remove(name)
 
 
-def take(database: SQLiteDatabase, folder: Path, backend: str, dim: int, width: int) -> WritableAnnIndex | None:
+def take(database: SQLiteDatabase, folder: Path, built: IndexBuilder, width: int) -> KeyIndexes | None:
     """Returns the saved index, updated to the contents of the database; None if it has to be built.
 
     Args:
         database: names the saved index.
         folder: of the index.
-        backend: name of the backend.
-        dim: d.
+        built: settings of the indexes.
         width: length of whole keys.
     """
     try:
@@ -90,30 +87,28 @@ def take(database: SQLiteDatabase, folder: Path, backend: str, dim: int, width: 
         full = full_keys(database, folder)
         if full is not None and not database.unverified:  # then there is no check in the background
             check_saved(full.path, full.checksum, full.size)
-        index = restore_backend(backend, width, folder, saved, database.read_only)
-        if index is not None:
-            _update(index, database, np.array(sorted(changes.rows), np.int64), dim, width)
-        return index
+        whole = restore_backend(built.backend, width, folder, saved, database.read_only)
+        return None if whole is None else _updated(whole, database, changes.rows, built, width)
     except UNUSABLE as error:
         log.info("The index that was saved cannot be used (%s): it is built from the database.", error)
     return None
 
 
-def _update(index: WritableAnnIndex, database: SQLiteDatabase, changed: Int64, dim: int, width: int) -> None:
-    """Replaces the keys of the rows that changed.
+def _updated(
+    whole: WritableAnnIndex, database: SQLiteDatabase, changed: set[int], built: IndexBuilder, width: int
+) -> KeyIndexes:
+    """Returns the indexes with the present keys of the rows that changed.
 
     Raises:
         ValueError: too many memories changed, or the index has other memories than the database.
     """
-    if len(changed) > MOST_CHANGED * len(index):
+    if len(changed) > MOST_CHANGED * len(whole):
         raise ValueError(f"{counted(len(changed), 'memory')} changed since")
-    if len(changed):
-        index.remove(changed)
-        stored = np.intersect1d(changed, database.memories.rows(), assume_unique=True)
-        for part in chunks(len(stored)):
-            index.add(stored[part], make_keys(*database.memories.stored(stored[part], dim, width - dim)))
-    if len(index) != len(database.memories):
-        raise ValueError(f"it holds {len(index):,}, and the database {counted(len(database.memories), 'memory')}")
+    indexes = KeyIndexes(whole, None, width, built)
+    indexes.update(database.memories, np.array(sorted(changed), np.int64))
+    if len(whole) != len(database.memories):
+        raise ValueError(f"it holds {len(whole):,}, and the database {counted(len(database.memories), 'memory')}")
+    return indexes
 
 
 def changes_since(database: SQLiteDatabase, saved: dict[str, Any]) -> Changes | None:

@@ -101,10 +101,10 @@ class Copies:
         """Loads the compressed index that ``close`` saved in the folder; returns whether there was one."""
         predictor, calibration, window = self._model_of(database)
         width = self._dim + (0 if predictor is None else predictor.config.width)
-        whole = ann_cache.take(database, folder, self._backend, self._dim, width)
-        if whole is None:
+        indexes = ann_cache.take(database, folder, self.built, width)
+        if indexes is None:
             return False
-        self.indexes, self.version = KeyIndexes(whole, None, width, self.built), database.connection.version
+        self.indexes, self.version = indexes, database.connection.version
         links = ann_cache.take_links(database, folder) or CooccurrenceGraph(*database.trajectories.experienced())
         similar, associative = self.indexes.similar, self.indexes.associative
         self.view = View(self._dim, database, similar, associative, links, predictor, calibration, window)
@@ -243,15 +243,9 @@ class Copies:
 
     def _take(self, database: SQLiteDatabase, changes: Changes) -> None:
         """Applies changes that do not include f; the database has them already."""
-        rows = np.array(sorted(changes.rows), np.int64)
-        if len(rows):
-            there = np.array(sorted(database.memories.contents(rows)), np.int64)
-            gone = np.setdiff1d(rows, there, assume_unique=True)
-            if len(gone):
-                self.indexes.remove(gone)
-                self.view.links.remove(gone)
-            if len(there):
-                self.indexes.add(there, *database.memories.stored(there, self._dim, self.indexes.width - self._dim))
+        gone = self.indexes.update(database.memories, np.array(sorted(changes.rows), np.int64))
+        if len(gone):
+            self.view.links.remove(gone)
         if changes.removed:
             self.view.links.remove_trajectories(sorted(changes.removed))
         steps = [database.trajectories.steps_from(number, changes.grown[number]) for number in sorted(changes.grown)]

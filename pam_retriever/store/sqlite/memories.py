@@ -70,6 +70,12 @@ class SQLiteMemories:
                 break
         return np.concatenate(blocks)
 
+    def stored_among(self, rows: Int64) -> Int64:
+        """Returns those of different, sorted ``rows`` that are stored, sorted."""
+        inside, values = _inside(rows)
+        found = self._connection.fetch(f"SELECT row FROM memories WHERE row {inside} ORDER BY row", values)
+        return np.array([row for (row,) in found], np.int64)
+
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
         found = self._connection.fetch(
             "SELECT id, row FROM memories WHERE id IN (SELECT value FROM json_each(?))", [_listed(ids)]
