@@ -144,6 +144,29 @@ def for_numpy(values: Any) -> Any:
     return values.detach().cpu().float()
 
 
+def kind_of_no_number(values: Any) -> str | None:
+    """Returns the kind of a value that is no number, but that NumPy would convert to one; None if there is none.
+
+    These are texts of digits, dates and durations, and complex numbers, whose imaginary part NumPy drops.
+
+    Args:
+        values: an array, or a list of numbers, lists or arrays.
+    """
+    if isinstance(values, np.ndarray):
+        if values.dtype.kind != "O":
+            return None if values.dtype.kind in "biuf" else values.dtype.type.__name__
+        values = values.ravel().tolist()
+    kinds = {*map(type, values)}  # a vector may be a list of a thousand floats, which are of one kind
+    for kind in kinds:
+        if issubclass(kind, str | bytes | complex | np.complexfloating | np.datetime64 | np.timedelta64):
+            return kind.__name__
+    if any(issubclass(kind, list | tuple | np.ndarray) for kind in kinds):
+        for row in values:
+            if isinstance(row, list | tuple | np.ndarray) and (found := kind_of_no_number(row)) is not None:
+                return found
+    return None
+
+
 class GrowingArray:
     """An array with appends along its first axis, in amortised constant time.
 

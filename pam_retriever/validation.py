@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from pam_retriever.arrays import column_as_list, for_numpy, is_finite
+from pam_retriever.arrays import column_as_list, for_numpy, is_finite, kind_of_no_number
 from pam_retriever.errors import InvalidInput, counted, id_advice, numbers_advice
 from pam_retriever.limits import (
     MAX_ID_BYTES,
@@ -179,20 +179,19 @@ def read_numbers(values: Any, got: str, expected: str, fix: str) -> Float32:
     Raises:
         InvalidInput: they are something else; the message begins with ``got``.
     """
-    rows = values if isinstance(values, list | tuple) else (values,)
-    # the kinds first: a vector may be a list of a thousand floats
-    if any(issubclass(kind, np.ndarray) for kind in {*map(type, rows)}) and any(map(_is_complex, rows)):
-        # NumPy only warns, and drops the imaginary part
-        raise InvalidInput(f"{got} (complex numbers).", expected, fix)
     try:
+        given = column_as_list(values)
+        given = given if isinstance(given, list | tuple) else np.asarray(for_numpy(given))
+        if (kind := kind_of_no_number(given)) is not None:
+            texts = isinstance(given, list | tuple) and isinstance(given[0], str)
+            advice = "Convert each value with float()."
+            raise InvalidInput(f"{got} ({kind}).", expected, numbers_advice(given, fix) if texts else advice)
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinity, which the caller refuses
-            return np.asarray(for_numpy(values), np.float32)
+            return np.asarray(for_numpy(given), np.float32)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # torch raises the last
+        if isinstance(error, InvalidInput):
+            raise
         raise InvalidInput(f"{got} ({error}).", expected, numbers_advice(column_as_list(values), fix)) from error
-
-
-def _is_complex(row: object) -> bool:
-    return isinstance(row, np.ndarray) and row.dtype.kind == "c"
 
 
 def check_vector(vector: Any, dim: int, where: str) -> Float32:

@@ -237,6 +237,8 @@ def test_references_are_kept_and_read_when_encoded(tmp_path):
         ([{"place": [1e300, 0, 0]}], "float32 can hold"),
         ([{"image": np.full((1, 8, 8), 300)}], "uint8 can hold"),
         ([{"place": "far"}], "array of numbers"),
+        ([{"place": ["1", "2", "3"]}], r"array of numbers \(str"),
+        ([{"time": np.datetime64("2026-05-02")}], "array of numbers"),
         ([{"speaker": "Cem"}], "'Cem'"),
         ([{"place": [1, 2, 3]}, {}], "Observation 1 of add has no modality"),
         ([{"place": None}], "no modality"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas
 import pytest
 import torch
 
@@ -120,3 +121,36 @@ def test_a_tensor_that_is_no_vector_is_refused(index, wrong, batch):
         index.add([wrong], ["x"])
     with pytest.raises(InvalidInput, match="not an array"):
         index.append("session", wrong)
+
+
+@pytest.mark.parametrize(
+    ("row", "kind"),
+    [
+        (["1", "2", "3", "4"], "str"),
+        ([1, "2", 3, 4], "str"),
+        ([b"1", b"2", b"3", b"4"], "bytes"),
+        (np.array(["1", "2", "3", "4"]), "str"),
+        (np.array([1, "2", 3, 4], object), "str"),
+        (np.array([1, 2, 3, 4], "M8[s]"), "datetime64"),
+        ([np.timedelta64(1, "s")] * 4, "timedelta64"),
+        ([np.complex64(1)] * 4, "complex64"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else type(given).__name__,
+)
+@pytest.mark.parametrize("form", [list, tuple, np.array, pandas.DataFrame])
+def test_what_numpy_would_read_as_numbers_is_no_vector(index, row, kind, form):
+    """NumPy converts "1", a date and a duration to a number, and drops the imaginary part of a complex one."""
+    batch = form([row, row])
+    for call in (
+        lambda: index.add(batch, ["x", "y"]),
+        lambda: index.append("session", row),
+        lambda: index.update("a", vector=row),
+        lambda: index.feedback(batch, [["a"], ["b"]]),
+        lambda: index.observe(Trajectory(vectors=batch)),
+        lambda: index.search(batch),
+        lambda: index.recall(batch),
+        lambda: index.recall_next([row]),
+    ):
+        with pytest.raises(InvalidInput, match=rf"{kind}.* float\("):
+            call()
+    assert (len(index), len(index.trajectories()), index.feedbacks()) == (4, 1, [])

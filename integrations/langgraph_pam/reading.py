@@ -29,14 +29,13 @@ from langgraph.store.base import (
 )
 
 from pam_retriever import InvalidInput
-from pam_retriever.arrays import for_numpy
 from pam_retriever.embedding import Embedder
 from pam_retriever.errors import counted
 from pam_retriever.filters.metadata import check_depth
 from pam_retriever.filters.stored import UNSTORABLE, plain_value, to_json
 from pam_retriever.limits import MAX_ID_BYTES, MAX_TEXT_BYTES
 from pam_retriever.types import Float32
-from pam_retriever.validation import check_flag, check_size, check_vectors
+from pam_retriever.validation import check_flag, check_size, check_vectors, read_numbers
 
 Namespace = tuple[str, ...]
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -115,20 +114,14 @@ class Embedding:
         """
         if not count:
             return np.empty((0, self.dims), np.float32)
-        try:
-            vectors = np.asarray(for_numpy(found), np.float32)
-        except (TypeError, ValueError, RuntimeError) as error:  # torch raises the last
-            raise self._no_vectors(count, f"that are no array ({error})") from error
+        expected, fix = f"{counted(count, 'vector')} of {self.dims} numbers", "Check it, and index['dims']."
+        vectors = read_numbers(found, "The embedder returned vectors that are no array", expected, fix)
         if vectors.shape != (count, self.dims):
-            raise self._no_vectors(count, f"of shape {vectors.shape}")
+            raise InvalidInput(f"The embedder returned vectors of shape {vectors.shape}.", expected, fix)
         has_vector = vectors.any(axis=1)
         if has_vector.any():
             check_vectors(vectors[has_vector], self.dims, "what the embedder returned")
         return vectors
-
-    def _no_vectors(self, count: int, found: str) -> InvalidInput:
-        expected = f"{counted(count, 'vector')} of {self.dims} numbers"
-        return InvalidInput(f"The embedder returned vectors {found}.", expected, "Check it, and index['dims'].")
 
 
 def read_paths(fields: Sequence[str]) -> list[list[str] | str]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from pam_retriever.arrays import kind_of_no_number
 from pam_retriever.errors import InvalidInput
 
 Array = npt.NDArray[Any]
@@ -138,6 +139,8 @@ class Modality:
     def _read_numbers(self, values: object, dtype: str, where: str) -> Array:
         try:
             given = np.asarray(values)
+            if (kind := kind_of_no_number(given)) is not None:
+                raise TypeError(kind)
             numbers = given.astype(np.float64, copy=False)
         except (TypeError, ValueError) as error:
             raise InvalidInput(
