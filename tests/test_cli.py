@@ -201,15 +201,25 @@ def test_tenants(events, model, tmp_path, capsys):
     assert main(["feedback", folder, "Where is the tube?", "--used", "monday-2", "--tenant", "ann"]) == 0
     assert main(["recall", folder, "Where is the tube?", "-k", "1", "--tenant", "ann"]) == 0
     assert "monday-2" in capsys.readouterr().out
-    assert main(["search", folder, "I slipped.", "--model", model]) == 0
-    assert capsys.readouterr().out == ""
+    for command, *more in (["search"], ["recall"], ["feedback", "--used", "b0"], ["explore", "--no-browser"]):
+        assert main([command, folder, "I slipped.", *more]) == 2
+        assert "no memories outside its 2 tenants. Expected --tenant NAME" in capsys.readouterr().err
     assert main(["inspect", folder]) == 0
-    assert "tenants: 2, 'ann', 'bob'" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "tenants: 2, 'ann', 'bob'" in shown
+    assert "given vectors" not in shown
     assert main(["inspect", folder, "--tenant", "ann"]) == 0
     assert "9 memories" in capsys.readouterr().out
     for name, message in (("eve", "no tenant 'eve'"), ("", "non-empty")):
         assert main(["recall", folder, "I slipped.", "--tenant", name]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_a_question_to_an_index_without_memories_says_so(tmp_path, capsys):
+    folder = str(tmp_path / "index")
+    PredictiveAssociativeIndex.open(folder, dim=3).close()
+    assert main(["recall", folder, "I slipped."]) == 2
+    assert "has no memories" in capsys.readouterr().err
 
 
 def test_missing_files_are_named(tmp_path, capsys):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,8 @@ from pam_retriever.apps.code import commands as code
 from pam_retriever.apps.contents import describe
 from pam_retriever.apps.events import EventWriter
 from pam_retriever.apps.mcp import commands as agents
-from pam_retriever.apps.tenant import add_tenant, tenant_of, within
+from pam_retriever.apps.tenant import add_tenant, asked, tenant_of, within
+from pam_retriever.apps.terminal import json_object
 from pam_retriever.embedding import Embedder
 from pam_retriever.embedding.text_models import DEFAULT, DEFAULT_MODEL, model_of_index
 from pam_retriever.errors import InvalidInput, PAMError, counted
@@ -84,16 +84,16 @@ def _parser() -> argparse.ArgumentParser:
         add_tenant(command)
         command.add_argument("--id", help="id of a memory as the query, instead of a text")
         command.add_argument("-k", type=int, default=10, help="number of hits (default: 10)")
-        command.add_argument("--where", type=_json_object, help='metadata filter as JSON: \'{"year": {"$gte": 2020}}\'')
+        command.add_argument("--where", type=json_object, help='metadata filter as JSON: \'{"year": {"$gte": 2020}}\'')
         command.add_argument("--json", action="store_true", help="print one JSON object per hit")
         command.set_defaults(run=run)
         if name == "recall":
             command.add_argument("--mode", help="hybrid, association, similarity or specific (default: all evidence)")
-            command.add_argument("--feedback-where", type=_json_object, help="metadata filter of the feedback to use")
+            command.add_argument("--feedback-where", type=json_object, help="metadata filter of the feedback to use")
             command.add_argument("--hops", type=int, default=1, help="number of steps of association (default: 1)")
             command.add_argument(
                 "--cue-where",
-                type=_json_object,
+                type=json_object,
                 help="metadata filter that the memory of --id must satisfy, instead of --where; {} allows all",
             )
             command.add_argument(
@@ -176,7 +176,7 @@ def _add_feedback(commands: Commands) -> None:
     add_tenant(command)
     command.add_argument("--used", nargs="+", default=[], metavar="ID", help="memories that served the question")
     command.add_argument("--unused", nargs="+", default=[], metavar="ID", help="memories that did not help")
-    command.add_argument("--metadata", type=_json_object, help='metadata of the feedback as JSON: \'{"user": "ann"}\'')
+    command.add_argument("--metadata", type=json_object, help='metadata of the feedback as JSON: \'{"user": "ann"}\'')
     command.set_defaults(run=_feedback)
 
 
@@ -196,21 +196,6 @@ def _add_model(command: argparse.ArgumentParser) -> None:
 def _to_read(parsed: argparse.Namespace) -> AbstractContextManager[PredictiveAssociativeIndex]:
     """Opens an index, or the given tenant, for reading. A writer may have it open at the same time."""
     return within(PredictiveAssociativeIndex.open(parsed.index, read_only=True), parsed)
-
-
-def _json_object(given: str) -> dict[str, Any]:
-    """Parses a JSON object from the command line.
-
-    Raises:
-        ArgumentTypeError: the argument is no JSON object.
-    """
-    try:
-        read = json.loads(given)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f'{given!r} is no JSON ({error}), such as \'{{"user": "ann"}}\'') from error
-    if not isinstance(read, dict):
-        raise argparse.ArgumentTypeError(f'{given!r} is no JSON object, such as \'{{"user": "ann"}}\'')
-    return read
 
 
 def _model(parsed: argparse.Namespace, used: str | None) -> str:
@@ -283,7 +268,7 @@ def _fit_folder(parsed: argparse.Namespace) -> None:
 
 def _feedback(parsed: argparse.Namespace) -> None:
     with PredictiveAssociativeIndex.open(parsed.index) as whole:
-        index = tenant_of(whole, parsed)
+        index = asked(whole, parsed)
         vector = _query(index, parsed)
         print(index.feedback(vector, parsed.used, unused=parsed.unused, text=parsed.query, metadata=parsed.metadata))
 
@@ -337,6 +322,8 @@ def _query(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> Any
     if id is not None:
         return id
     if parsed.model is None and index.embedder_name is None:
+        if not len(index):
+            raise InvalidInput(f"The index at {parsed.index} has no memories.", "some", "Add them with fit.")
         raise InvalidInput(
             f"The index at {parsed.index} was made from vectors.",
             "--id of a memory, or the --model that made them",

@@ -26,7 +26,7 @@ def describe(index: PredictiveAssociativeIndex, sessions: bool = True) -> Iterat
 
 
 def _training(index: PredictiveAssociativeIndex) -> Iterator[str]:
-    yield f"embedder: {index.embedder_name or 'none: it was given vectors'}"
+    yield f"embedder: {index.embedder_name or ('none: it was given vectors' if len(index) else 'none yet')}"
     requests = index.overview().requests
     associations = "associations of its sessions" if index.is_fitted else "nothing yet: no fit"
     yield f"learnt: {associations}; {counted(requests, 'past request')}"

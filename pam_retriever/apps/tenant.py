@@ -6,9 +6,11 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.validation import check_tenant
+
+SHOWN = 5  # names of tenants in a message
 
 
 def add_tenant(command: argparse.ArgumentParser) -> None:
@@ -31,8 +33,24 @@ def tenant_of(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> 
     return index.tenant(parsed.tenant)
 
 
+def asked(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> PredictiveAssociativeIndex:
+    """Like ``tenant_of``, for a command that needs memories.
+
+    Raises:
+        InvalidInput: only tenants of the index have memories, and none was named.
+    """
+    if parsed.tenant is None and not len(index) and (names := index.tenants()):
+        shown = ", ".join(map(repr, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
+        raise InvalidInput(
+            f"The index at {parsed.index} has no memories outside its {counted(len(names), 'tenant')}.",
+            "--tenant NAME",
+            f"Pass one of {shown}.",
+        )
+    return tenant_of(index, parsed)
+
+
 @contextmanager
 def within(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> Iterator[PredictiveAssociativeIndex]:
-    """Like ``tenant_of``; closes the whole index at the end."""
+    """Like ``asked``; closes the whole index at the end."""
     with index:
-        yield tenant_of(index, parsed)
+        yield asked(index, parsed)

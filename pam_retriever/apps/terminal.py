@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
 from argparse import ArgumentTypeError
@@ -35,6 +36,21 @@ def path(text: str) -> Path:
     return Path(text)
 
 
+def json_object(given: str) -> dict[str, Any]:
+    """Parses a JSON object from the command line.
+
+    Raises:
+        ArgumentTypeError: the argument is no JSON object.
+    """
+    try:
+        read = json.loads(given)
+    except ValueError as error:
+        raise ArgumentTypeError(f'{given!r} is no JSON ({error}), such as \'{{"user": "ann"}}\'') from error
+    if not isinstance(read, dict):
+        raise ArgumentTypeError(f'{given!r} is no JSON object, such as \'{{"user": "ann"}}\'')
+    return read
+
+
 def prepare() -> None:
     """Sets up the output: characters outside the encoding become escapes; output to a closed stream is discarded."""
     if sys.stdout is None:  # the shell closed it: ``>&-``
@@ -51,8 +67,6 @@ def clock() -> datetime:
 
 def json_line(value: Mapping[str, Any]) -> str:
     """Returns JSON on one line, in characters that standard output supports."""
-    import json
-
     plain = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "") != "utf8"
     return json.dumps(value, ensure_ascii=plain)
 
