@@ -88,6 +88,20 @@ async def test_every_tool(folder):
         assert (status["memories"], status["sessions"], status["requests"], status["model"]) == (4, 2, 1, "words")
 
 
+async def test_a_filter_hides_the_questions_of_others(folder):
+    """What passes the filter is shown with its reasons, but a question may have been asked about anything."""
+    async with Client(MemoryServer(folder, code=False)) as client:
+        (one, other) = [
+            (await ask(client, "remember", text=text, session="s", metadata={"user": user}))["id"]
+            for user, text in (("ann", "an ointment for bruises"), ("ben", "a cream for scars"))
+        ]
+        await ask(client, "feedback", question="what does Ben put on his scars", used=[one, other])
+        reasons = (await ask(client, "recall", question="bruises"))["memories"][0]["why"]
+        assert reasons[0] == "served 1 past question, the last one 'what does Ben put on his scars'"
+        reasons = (await ask(client, "recall", question="bruises", filter={"user": "ann"}))["memories"][0]["why"]
+        assert reasons[0] == "served 1 past question"
+
+
 async def test_forget_reports_the_number_first(folder):
     async with Client(MemoryServer(folder, code=False)) as client:
         ids = [(await ask(client, "remember", text=f"step {n}", session="s"))["id"] for n in range(7)]

@@ -90,7 +90,7 @@ class Tools:
         index = self._folder.reader()
         where = _memories(index, filter)
         hits = index.recall(text=question, k=k, where=where, when=when, now=terminal.clock(), explain=True)
-        served = _served(index, {hit.id for hit in hits})
+        served = _served(index, {hit.id for hit in hits}, quoted=not filter)
         return Recalled(NOTICE, tuple(memory(hit, hit.score, [*served.get(hit.id, ()), *reasons(hit)]) for hit in hits))
 
     def what_happened_with(self, id: Id, k: Count = 10, direction: Way = None) -> MemoryDetails:
@@ -215,18 +215,21 @@ def _memories(index: PredictiveAssociativeIndex, filter: Mapping[str, object] | 
     return {"$and": [own, dict(filter)]} if filter else own
 
 
-def _served(index: PredictiveAssociativeIndex, ids: set[str]) -> dict[str, list[str]]:
-    """Returns for each memory reasons: the number of past questions that it served, and the last of them."""
+def _served(index: PredictiveAssociativeIndex, ids: set[str], quoted: bool) -> dict[str, list[str]]:
+    """Returns reasons for each memory that served past questions: their number and, if ``quoted``, the last of them.
+
+    A filter hides memories, and a question may be about hidden ones: then it is not quoted.
+    """
     found: dict[str, list[str]] = {}
     for one in index.feedbacks() if index.overview().requests <= MOST_REQUESTS else ():
         for id, weight in one.used.items():
             if weight > 0 and id in ids:
                 found.setdefault(id, []).append(one.text or "a question")
-    summaries = {id: shortened(texts[-1], SHOWN)[0] for id, texts in found.items()}
-    return {
-        id: [f"served {counted(len(texts), 'past question')}, the last one {summaries[id]!r}"]
-        for id, texts in found.items()
-    }
+    reasons = {}
+    for id, texts in found.items():
+        last = f", the last one {shortened(texts[-1], SHOWN)[0]!r}" if quoted else ""
+        reasons[id] = [f"served {counted(len(texts), 'past question')}{last}"]
+    return reasons
 
 
 def _file(hit: FileHit) -> RelatedFile:
