@@ -196,7 +196,7 @@ def test_a_query_of_learnt_parts_looks_into_no_fewer_cells_than_usual():
 def test_what_was_measured_is_saved(tmp_path: Path):
     keys, backend = world(0, 40, 1.0), FaissBackend(WIDTH, "ivf,sq8", tmp_path)
     backend.rebuild(np.arange(COUNT), keys)
-    saved, other = backend.save(tmp_path), FaissBackend(WIDTH, "ivf,sq8")
+    saved, other = backend.save(tmp_path, "ann-0123456789ab"), FaissBackend(WIDTH, "ivf,sq8")
     other.restore(tmp_path, saved, read_only=True)
     assert (other._cells.measured, other._cells.measured_for) == (backend._cells.measured, COUNT)
     inside = np.flatnonzero(np.arange(COUNT) % 2)
@@ -217,7 +217,7 @@ def test_what_was_measured_is_saved(tmp_path: Path):
 def test_damaged_settings_are_refused_before_a_search(tmp_path: Path, code):
     keys, backend = world(0, 40, 1.0, 3_000), FaissBackend(WIDTH, f"ivf,{code}", tmp_path)
     backend.rebuild(np.arange(3_000), keys)
-    saved, cells = backend.save(tmp_path), backend.choice.cells
+    saved, cells = backend.save(tmp_path, "ann-0123456789ab"), backend.choice.cells
     damaged = [{"measured": numbers} for numbers in ([10**400, 3_000], [cells + 1, 3_000], [float("inf"), 3], None)]
     damaged += [{name: float("inf")} for name in ("first", "trained_for", "keys", "keys_checksum")]
     damaged += [{"choice": saved["choice"] | {"code": other}} for other in ("zz", None)]

@@ -13,6 +13,7 @@ import pytest
 
 from pam_retriever import FitConfig, PredictiveAssociativeIndex, StorageError
 from pam_retriever.ann import FaissBackend
+from pam_retriever.store.folder import ann_cache
 from pam_retriever.store.folder.repair import check
 from pam_retriever.store.folder.verification import Verification
 from pam_retriever.store.sqlite.database import SQLiteDatabase
@@ -248,7 +249,7 @@ def test_a_kill_while_removed_keys_are_overwritten_harms_nothing(path, monkeypat
     index = PredictiveAssociativeIndex.open(path)
     index.delete(IDS[:20])
     with monkeypatch.context() as patch:
-        patch.setattr(FaissBackend, "save", lambda self, folder: (_ for _ in ()).throw(RuntimeError("killed")))
+        patch.setattr(FaissBackend, "save", lambda *_: (_ for _ in ()).throw(RuntimeError("killed")))
         with pytest.warns(RuntimeWarning, match="killed"):
             index.close()
     with PredictiveAssociativeIndex.open(path) as index:
@@ -312,3 +313,68 @@ def test_a_killed_writer_loses_nothing_and_the_next_builds_nothing(path, built):
         assert [hits[0].id for hits in found] == ids
         end(index)
     assert not built
+
+
+def test_a_kill_while_it_is_saved_again_costs_no_build(path, monkeypatch, built):
+    """Files are saved under new names, so that the old ones stay whole until the setting names the new ones."""
+    index = PredictiveAssociativeIndex.open(path)
+    index.add(-7 * np.eye(DIM)[:2], ["new", "newer"])
+    with monkeypatch.context() as patch:
+        patch.setattr(ann_cache, "_save_links", lambda *_: (_ for _ in ()).throw(RuntimeError("killed")))
+        with pytest.warns(RuntimeWarning, match="killed"):
+            index.close()
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert index.search(-np.eye(DIM)[1], k=1)[0].id == "newer"
+    assert not built
+    assert check(path) == []
+
+
+def test_a_reader_takes_no_files_of_a_later_save(path, monkeypatch):
+    """A writer may save while a reader opens: it reads the files of its own snapshot, or builds the index."""
+    writer = PredictiveAssociativeIndex.open(path)
+    writer.set_capacity(10 * COUNT)  # removes the checksum, so that the reader needs not begin again
+    load = np.load
+
+    def later(file, **options):
+        if str(file).endswith("links.npy") and not writer._store.closed:
+            writer.observe(["m7", "m1000"])
+            writer.close()
+        return load(file, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "load", later)
+        reader = PredictiveAssociativeIndex.open(path, read_only=True)
+    assert writer._store.closed
+    assert reader.search(VECTORS[9], k=1)[0].id == "m9"
+    assert "m1000" not in reader.recall("m7", k=8).ids
+    reader.refresh()
+    assert "m1000" in reader.recall("m7", k=8).ids
+    reader.close()
+
+
+def open_and_close(path, stop) -> None:
+    for n in range(10_000):
+        if stop.is_set():
+            return
+        with PredictiveAssociativeIndex.open(path) as index:
+            index.observe([f"m{n % COUNT}", f"m{7 * n % COUNT}"])
+            index.add(np.ones((1, DIM)), ["one"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("saved", ["faiss:ivf,sq8"], indirect=True)
+def test_readers_and_checks_beside_a_writer_that_opens_and_closes(path):
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    process = context.Process(target=open_and_close, args=(path, stop))
+    process.start()
+    try:
+        for n in range(12):
+            assert check(path) == []
+            with PredictiveAssociativeIndex.open(path, read_only=True, follow=n % 2 == 1) as reader:
+                assert reader.search(VECTORS[9], k=1)[0].id == "m9"
+        assert process.is_alive()
+    finally:
+        stop.set()
+        process.join()
+    assert process.exitcode == 0

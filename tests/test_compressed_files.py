@@ -43,8 +43,8 @@ def no_change(index: Any) -> None:
 def restored(kind: str, folder: Path, change: Callable[[Any], None]) -> FaissBackend:
     made = FaissBackend(WIDTH, kind, folder)
     made.rebuild(np.arange(1, COUNT + 1), KEYS)
-    saved = made.save(folder)
-    path = str(folder / f"{saved['name']}.faiss")
+    saved = made.save(folder, "ann-0123456789ab")
+    path = str(folder / "ann-0123456789ab.faiss")
     index = faiss.read_index(path)
     change(index)
     faiss.write_index(index, path)

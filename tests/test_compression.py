@@ -304,7 +304,7 @@ def test_codes_of_an_earlier_version_are_not_read(tmp_path):
     keys = unit(np.random.default_rng(0).standard_normal((3_000, 16)).astype(np.float32))
     backend = FaissBackend(16, "ivf,pq", tmp_path)
     backend.rebuild(np.arange(3_000), keys)
-    saved = backend.save(tmp_path)
+    saved = backend.save(tmp_path, "ann-0123456789ab")
     FaissBackend(16, "ivf,pq").restore(tmp_path, saved, read_only=True)
     del saved["measured"]
     with pytest.raises(ValueError, match="earlier version"):

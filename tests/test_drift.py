@@ -105,7 +105,7 @@ def test_a_saved_index_knows_when_it_was_trained(tmp_path: Path):
     counts = rebuilt(backend)
     add(backend, keys, 3_500)
     (count,) = counts
-    saved = backend.save(tmp_path)
+    saved = backend.save(tmp_path, "ann-0123456789ab")
     training = reopened(tmp_path, saved)._training
     assert (training.count, training.not_before) == (count, int(1.5 * count))
     del saved["trained_not_before"]  # as an earlier version
@@ -123,7 +123,8 @@ def test_an_index_of_an_earlier_version_is_trained_again_once_a_key_is_added(tmp
     backend.rebuild(np.arange(3_000), keys[:3_000])
     monkeypatch.setattr(Training, "is_due", lambda *_: False)
     add(backend, keys, 5_999)
-    saved = {name: value for name, value in backend.save(tmp_path).items() if name != "trained_not_before"}
+    saved = backend.save(tmp_path, "ann-0123456789ab")
+    del saved["trained_not_before"]
     monkeypatch.undo()
     backend = FaissBackend(WIDTH, "ivf,sq8", tmp_path)
     backend.restore(tmp_path, saved, read_only=False)

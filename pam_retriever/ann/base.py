@@ -126,19 +126,19 @@ class AnnFiles(Protocol):
     """The files of an index that is slow to build."""
 
     @property
-    def name(self) -> str:
-        """The prefix of the names of the files."""
+    def full(self) -> str:
+        """The name of the file that grows with new keys. ``save`` keeps it, and writes all others."""
 
     @property
     def holds_removed(self) -> bool:
         """Whether it holds removed keys, which ``erase_removed`` overwrites."""
 
     def erase_removed(self) -> None:
-        """Overwrites removed keys, in memory and in the file that grows with new keys.
+        """Overwrites removed keys, in memory and in the file ``full``.
 
         Raises:
             StorageError: the disk cannot be written.
         """
 
-    def save(self, folder: Path) -> dict[str, Any]:
-        """Writes the files to the folder of the index; returns the arguments of ``restore_backend``."""
+    def save(self, folder: Path, name: str) -> dict[str, Any]:
+        """Writes files named ``name`` and an end, beside ``full``; returns the arguments of ``restore_backend``."""

@@ -330,10 +330,10 @@ class FaissBackend:
         return None if self._full is None or self._full.name is None else self
 
     @property
-    def name(self) -> str:
-        """The prefix of the names of its files."""
+    def full(self) -> str:
+        """The name of the file of its full keys."""
         assert self._full is not None and self._full.name is not None
-        return self._full.name.removesuffix(".f32").replace("keys", "ann")
+        return self._full.name
 
     @property
     def holds_removed(self) -> bool:
@@ -346,17 +346,17 @@ class FaissBackend:
             erase_codes(self._index, self._positions.alive())
             self._full.erase(np.flatnonzero(~self._positions.alive()))
 
-    def save(self, folder: Path) -> dict[str, Any]:
+    def save(self, folder: Path, name: str) -> dict[str, Any]:
         """Writes a compressed index beside the file of its full keys; returns the arguments of ``restore``."""
         import faiss
 
         assert self._full is not None
-        name = self.name
         faiss.write_index(self._index, str(folder / f"{name}.faiss"))
         np.save(folder / f"{name}.rows.npy", self._positions.rows)
         self._full.keep()
         return {
             "name": name,
+            "full": self.full,
             "width": self.width,
             "keys": len(self._full),
             "keys_checksum": self._full.checksum,
@@ -375,8 +375,8 @@ class FaissBackend:
         """
         name = str(saved["name"])
         index, rows, choice = read_checked(folder, name, saved, self.width)
-        full, checksum = f"{name.replace('ann', 'keys')}.f32", int(saved["keys_checksum"])
-        self._full = VectorFile(self.width, folder, full, len(rows), checksum, read_only)
+        checksum = int(saved["keys_checksum"])
+        self._full = VectorFile(self.width, folder, str(saved["full"]), len(rows), checksum, read_only)
         self._index, self._positions, self.choice = index, IdMap(rows), choice
         self._training = Training.read(choice, saved, len(rows))
         self._first = int(saved.get("first", 0))

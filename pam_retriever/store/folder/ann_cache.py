@@ -3,13 +3,15 @@
 The index and the links are derived from the database. The setting "ann-saved" names their files, their checksums and
 the version of the database. Memories that changed since that version are removed from the index and added again. If
 the changes are not known, or too many, the index is built again. So readers beside a writer can use it, and so can
-``open`` after a kill. ``open`` and ``close`` delete files that no setting names.
+``open`` after a kill. Each save has new names, so a named file never changes; only the file of full keys is kept: it
+grows, and removed keys are overwritten. ``open`` and ``close`` delete files that no setting names.
 """
 
 from __future__ import annotations
 
 import logging
 import re
+import uuid
 import warnings
 from collections.abc import Iterator
 from contextlib import closing
@@ -29,7 +31,8 @@ from pam_retriever.store.sqlite.database import SQLiteDatabase
 
 log = logging.getLogger(__name__)
 
-SETTING, NAME = SQLiteDatabase.ANN, re.compile(r"ann-[0-9a-f]{12}")
+SETTING = SQLiteDatabase.ANN
+NAME, FULL = re.compile(r"ann-[0-9a-f]{12}"), re.compile(r"keys-[0-9a-f]{12}\.f32")
 MOST_CHANGED = 0.2  # of all memories: if more changed, an index is built again
 STEP = np.dtype([("row", "<i8"), ("trajectory", "<i8"), ("position", "<i8"), ("salience", "<f4")])
 UNUSABLE = (OSError, RuntimeError, ValueError, TypeError, KeyError, OverflowError)
@@ -41,18 +44,16 @@ def save(database: SQLiteDatabase, folder: Path, whole: WritableAnnIndex, links:
     if files is None:  # as after most memories were deleted: the files that were saved still hold their keys
         forget(database, SETTING)
         return
-    if _is_saved(database, folder, files.name):
+    if _is_saved(database, folder, files.full):
         return
-    version = database.connection.version
+    name, version = new_name(), database.connection.version
     try:
         if files.holds_removed:  # keys are overwritten in a file that the setting describes
             forget(database, SETTING)
             files.erase_removed()
-        saved = files.save(folder)
-        _save_links(folder / f"{saved['name']}.links.npy", links)
-        checksums = {
-            end: crc32_of(blocks(folder / f"{saved['name']}.{end}")) for end in ("faiss", "rows.npy", "links.npy")
-        }
+        saved = files.save(folder, name)
+        _save_links(folder / f"{name}.links.npy", links)
+        checksums = {end: crc32_of(blocks(folder / f"{name}.{end}")) for end in ("faiss", "rows.npy", "links.npy")}
         with database.transaction():
             database.settings.set(SETTING, {**saved, "checksums": checksums, "version": version})
     except (OSError, RuntimeError, StorageError) as error:
@@ -136,7 +137,7 @@ def full_keys(database: SQLiteDatabase, folder: Path) -> Copy | None:
     saved = read_saved(database)
     if saved is None:
         return None
-    path = folder / f"{str(saved['name']).replace('ann', 'keys')}.f32"
+    path = folder / str(saved["full"])
 
     def in_use() -> bool:
         with closing(database.snapshot()) as latest:
@@ -158,13 +159,13 @@ def damaged(database: SQLiteDatabase, folder: Path) -> Iterator[str]:
         yield f"the index that was saved is not whole ({error}); it can be built from the database"
 
 
-def _is_saved(database: SQLiteDatabase, folder: Path, name: str) -> bool:
+def _is_saved(database: SQLiteDatabase, folder: Path, full: str) -> bool:
     """Whether this index and complete links are saved. False if the saved index was unreadable and built again."""
     saved = read_saved(database)
     try:
         return (
             saved is not None
-            and saved["name"] == name
+            and saved["full"] == full
             and _links_are_recent(changes_since(database, saved))
             and _check(folder, saved, "links.npy").exists()
         )
@@ -176,10 +177,17 @@ def _links_are_recent(changes: Changes | None) -> bool:
     return changes is not None and not (changes.rows or changes.removed or changes.grown)
 
 
+def new_name() -> str:
+    """Returns a name for the files of one save."""
+    return f"ann-{uuid.uuid4().hex[:12]}"
+
+
 def read_saved(database: SQLiteDatabase, setting: str = SETTING) -> dict[str, Any] | None:
     """Returns a setting that names saved files; None if there is none."""
     saved = database.settings.get(setting)
-    return saved if isinstance(saved, dict) and NAME.fullmatch(str(saved.get("name"))) else None
+    if not isinstance(saved, dict) or not NAME.fullmatch(str(saved.get("name"))):
+        return None
+    return saved if setting != SETTING or FULL.fullmatch(str(saved.get("full"))) else None
 
 
 def check_saved(path: Path, checksum: int, size: int | None = None) -> Path:
@@ -210,16 +218,16 @@ def remove_others(database: SQLiteDatabase, folder: Path, in_use: str | None = N
     """Deletes the files of indexes that no setting names, and returns their names. A killed process leaves such files.
 
     Args:
-        database: its setting "ann" names the saved index.
+        database: its settings name the saved files.
         folder: of the index.
-        in_use: name of the index whose full keys are being used.
+        in_use: name of the file of full keys that is being used.
     """
     found, gone = matching(folder, "ann-*", "keys-*.f32"), list[str]()
-    settings = [database.settings.get(name) for name in (SETTING, SQLiteDatabase.GRAPH)] if found else []
-    names = tuple(str(saved.get("name")) for saved in settings if isinstance(saved, dict))
+    settings = [read_saved(database, name) for name in (SETTING, SQLiteDatabase.GRAPH)] if found else []
+    named = [saved for saved in settings if saved is not None]
+    names = tuple(f"{saved['name']}." for saved in named)
     for path in found:
-        used = in_use is not None and path.name == f"{in_use.replace('ann', 'keys')}.f32"
-        if not used and not path.name.replace("keys-", "ann-").startswith(names):
+        if not path.name.startswith(names) and path.name not in (in_use, *(saved.get("full") for saved in named)):
             path.unlink(missing_ok=True)
             gone.append(path.name)
     return gone

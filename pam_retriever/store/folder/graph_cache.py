@@ -9,7 +9,6 @@ kill.
 from __future__ import annotations
 
 import logging
-import uuid
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +19,15 @@ import numpy as np
 
 from pam_retriever.ann import Chunked, Graph, WritableAnnIndex
 from pam_retriever.model.keys import make_keys
-from pam_retriever.store.folder.ann_cache import MOST_CHANGED, UNUSABLE, changes_since, check_saved, forget, read_saved
+from pam_retriever.store.folder.ann_cache import (
+    MOST_CHANGED,
+    UNUSABLE,
+    changes_since,
+    check_saved,
+    forget,
+    new_name,
+    read_saved,
+)
 from pam_retriever.store.folder.files import blocks, crc32_of
 from pam_retriever.store.key_indexes import IndexBuilder, KeyIndexes
 from pam_retriever.store.sqlite.database import SQLiteDatabase
@@ -65,7 +72,7 @@ def save(database: SQLiteDatabase, folder: Path, indexes: KeyIndexes, taken: boo
         return
     if taken and saved is not None and _is_recent(database, saved):
         return
-    name, version = f"ann-{uuid.uuid4().hex[:12]}", database.connection.version
+    name, version = new_name(), database.connection.version
     try:
         parts = {part: _write(folder / f"{name}.{part}", graph) for part, graph in present.items()}
         with database.transaction():

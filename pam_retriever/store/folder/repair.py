@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +52,7 @@ def check(path: str | Path, tenant: str | None = None) -> list[str]:
     if tenant is not None:
         return check(dict(_tenants(folder))[tenant])
     snapshot.refuse_companions(folder)
-    found = list(_findings(folder))
+    found = _lasting_findings(folder)
     for name, path in _tenants(folder):
         found += [f"tenant {name!r}: {line}" for line in _check_tenant(path)]
     return found
@@ -122,6 +123,15 @@ def refuse_others(folder: Path) -> None:
             raise
 
 
+def _lasting_findings(folder: Path) -> list[str]:
+    """Returns the defects of a folder. Looks again if a writer changed the database meanwhile."""
+    for _ in range(snapshot.ATTEMPTS):
+        before, found = _manifest(folder), list(_findings(folder))
+        if not found or _manifest(folder) == before:
+            break
+    return found
+
+
 def _findings(folder: Path) -> Iterator[str]:
     manifest = _manifest(folder)
     if isinstance(manifest, str):
@@ -147,14 +157,24 @@ def _findings(folder: Path) -> Iterator[str]:
         return
     try:
         yield from _contents(folder, manifest, database)
-        yield from ann_cache.damaged(database, folder)
-        yield from graph_cache.damaged(database, folder)
+        wrong = [*ann_cache.damaged(database, folder), *graph_cache.damaged(database, folder)]
+        if wrong and _still_names(folder, manifest, database):
+            yield from wrong
     except StorageError:
         raise
     except PAMError as error:
         yield str(error)
     finally:
         database.close()
+
+
+def _still_names(folder: Path, manifest: Manifest, seen: SQLiteDatabase) -> bool:
+    """Whether an index has the same saved files as its database when it was read: a writer may save others."""
+    now = read_manifest(folder)
+    if now["database_sha256"] is not None:
+        return now == manifest
+    with closing(SQLiteDatabase(folder / str(now["database"]), "read", checked=True)) as latest:
+        return all(latest.settings.get(name) == seen.settings.get(name) for name in (seen.ANN, seen.GRAPH))
 
 
 def _contents(folder: Path, manifest: Manifest, database: SQLiteDatabase) -> Iterator[str]:

@@ -201,7 +201,7 @@ class SQLiteStore(Store):
             warnings.warn(f"The index that was built was not saved ({error}).", RuntimeWarning, 3)
         copies.version, copies.took_graphs = copies.database.connection.version, True
         if copies.indexes.whole.files is not None and self.folder is not None:
-            ann_cache.remove_others(copies.database, self.folder, copies.indexes.whole.files.name)
+            ann_cache.remove_others(copies.database, self.folder, copies.indexes.whole.files.full)
 
     def save(self, folder: Path, overwrite: bool, tenants: Callable[[Path], object] | None = None) -> None:
         manifest = new_manifest(self.dim, self.backend)
@@ -243,8 +243,8 @@ class SQLiteStore(Store):
         overwritten, remaining = [path.name for path in self.folder.glob("memories-*.sqlite")], []
         if files is not None:
             files.erase_removed()
-            overwritten.append(files.name.replace("ann", "keys") + ".f32")
-        overwritten += ann_cache.remove_others(database, self.folder, None if files is None else files.name)
+            overwritten.append(files.full)
+        overwritten += ann_cache.remove_others(database, self.folder, None if files is None else files.full)
         model = read_model(database.settings)
         remaining += weights.remove_other_predictors(self.folder, keep=None if model is None else model["file"])
         if not settled:
