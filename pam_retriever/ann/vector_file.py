@@ -45,6 +45,7 @@ class VectorFile:
 
     Raises:
         OSError: the file is missing, is a link, or is shorter than ``count`` keys.
+        StorageError: there is no folder for temporary files.
     """
 
     def __init__(
@@ -63,8 +64,7 @@ class VectorFile:
         self._of_other_process = read_only
         self.name = None if folder is None else name or f"keys-{uuid.uuid4().hex[:12]}.f32"
         if folder is None or self.name is None:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this object
-            weakref.finalize(self, self._file.close)
+            self._file = self._temporary()
             return
         path = folder / self.name
         self._file = open(path, "rb" if read_only else "r+b" if name else "x+b", opener=_open_itself)  # noqa: SIM115
@@ -125,8 +125,7 @@ class VectorFile:
 
     def _copy(self) -> None:
         """Goes on in a temporary copy."""
-        copy: Any = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this object
-        weakref.finalize(self, copy.close)
+        copy = self._temporary()
         left = 4 * self._width * self._count
         self._file.seek(0)
         while left:
@@ -139,6 +138,13 @@ class VectorFile:
         self._file, self.name, self._capacity, self._of_other_process = copy, None, self._count, False
         if self._count:
             self._open_map()
+
+    def _temporary(self) -> Any:
+        """Opens a temporary file for as long as this object exists."""
+        with self._explained(1):
+            file = tempfile.TemporaryFile()  # noqa: SIM115
+        weakref.finalize(self, file.close)
+        return file
 
     def erase(self, positions: Int64) -> None:
         """Overwrites the keys at ``positions`` by zeros, which are on the disk on return.
@@ -176,7 +182,7 @@ class VectorFile:
             raise StorageError(
                 f"The full keys of a compressed index cannot be written ({error}).",
                 f"{4 * self._width * (self._count + count):,} bytes of disk",
-                "Free some, or name a folder on another disk: open(path), or TMPDIR for an index in memory.",
+                "Free some, or name a folder elsewhere: TMPDIR for a reader or an index in memory, else open(path).",
             ) from error
 
     def _grow(self, count: int) -> None:

@@ -25,9 +25,10 @@ ADVICE = {
 }
 # SQLite's messages (its error codes are only in Python 3.11 and later)
 SQLITE_ADVICE = {
-    "full": ADVICE[errno.ENOSPC],
+    "full": "Make room on the disk, and in the folder for temporary files (TMPDIR), and call again.",
     "readonly": ADVICE[errno.EROFS],
-    "disk I/O error": "Check the disk: its health, its room, and that the folder is still there.",
+    "disk I/O error": "Check the disk: its health, its room, that the folder is still there, and that"
+    " the folder for temporary files (TMPDIR) can be written.",
     "unable to open": ADVICE[errno.EACCES],
 }
 DAMAGE = ("malformed", "decode", "file format")

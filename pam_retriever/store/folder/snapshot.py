@@ -83,7 +83,7 @@ def _while_it_stays(
     """Reads a folder. Reads again if the folder changed meanwhile, because a named file may have been replaced."""
     for attempt in range(ATTEMPTS):
         time.sleep(PAUSE * attempt)
-        before = _signature(folder)
+        before = signature(folder)
         manifest = read_manifest(folder)
         error: PAMError | None = None
         try:
@@ -97,7 +97,7 @@ def _while_it_stays(
             database.close()
         except (IndexFormatError, StorageError) as caught:
             error = caught
-        if error is not None and _signature(folder) == before:
+        if error is not None and signature(folder) == before:
             raise error
     raise IndexFormatError(f"{folder} is replaced over and over.", "a folder that stays", "Try again later.")
 
@@ -112,13 +112,13 @@ def refuse_companions(folder: Path) -> None:
     """
     check_links(folder)
     for attempt in range(ATTEMPTS):
-        before, named = _signature(folder), _sealed(folder)
+        before, named = signature(folder), _sealed(folder)
         try:
             for database in folder.glob("memories-*.sqlite"):
                 check_companions(database, sealed=database.name == named)
             return
         except IndexFormatError:
-            if attempt == ATTEMPTS - 1 or _signature(folder) == before:
+            if attempt == ATTEMPTS - 1 or signature(folder) == before:
                 raise
 
 
@@ -131,7 +131,7 @@ def _sealed(folder: Path) -> str | None:
     return None if manifest["database_sha256"] is None else str(manifest["database"])
 
 
-def _signature(folder: Path) -> list[tuple[str, int]]:
+def signature(folder: Path) -> list[tuple[str, int]]:
     """Returns the names of the files, and the time at which the manifest was written."""
     with explained(folder):
         names = [(path.name, 0) for path in matching(folder, "*.safetensors")] if folder.is_dir() else []

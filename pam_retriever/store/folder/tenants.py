@@ -14,10 +14,8 @@ import os
 import re
 import shutil
 import stat
-import tempfile
 import uuid
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +35,7 @@ NAMED = re.compile(r"tenants-[0-9a-f]{12}")  # a folder of tenants that is writt
 PREFIX = "t-"  # with this prefix no name is reserved by a system, as "con" and "nul" are
 UNFINISHED = ".new"  # suffix of a folder that is being written or removed
 Write = Callable[[Path], object]
+_empty_database: list[bytes] = []  # the file of one, once there is one
 
 
 def folder_of(name: str) -> str:
@@ -150,17 +149,13 @@ class TenantFolders:
 def write_empty(folder: Path, manifest: Manifest) -> None:
     """Writes the files of an empty index into a folder. A copied database costs less than a new one."""
     path = folder / str(manifest["database"])
-    path.write_bytes(_empty_database())
+    if _empty_database:
+        path.write_bytes(_empty_database[0])
+    else:
+        SQLiteDatabase(path, page_size=OF_TENANTS).close()
+        _empty_database.append(path.read_bytes())
     sync(path)
     write_manifest(folder, manifest)
-
-
-@cache
-def _empty_database() -> bytes:
-    with tempfile.TemporaryDirectory() as made:
-        path = Path(made) / "empty.sqlite"
-        SQLiteDatabase(path, page_size=OF_TENANTS).close()
-        return path.read_bytes()
 
 
 def root_of(folder: Path, manifest: Manifest) -> Path | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -195,11 +195,17 @@ class Copies:
         Raises:
             IndexFormatError: the folder is damaged, gone, or has another index.
         """
+        folder = self.source
+        assert folder is not None
         try:
             for attempt in range(ATTEMPTS):
-                # the weights that the database names may be gone, if the writer fitted again meanwhile
-                with suppress(IndexFormatError, StorageError):
+                before = snapshot.signature(folder)
+                try:
                     return self._catch_up()
+                except (IndexFormatError, StorageError):
+                    # the weights that the database names may be gone, if the writer fitted again meanwhile
+                    if snapshot.signature(folder) == before:
+                        raise
                 time.sleep(PAUSE * attempt)
             return self._catch_up()
         except BaseException:
