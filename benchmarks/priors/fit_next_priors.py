@@ -23,7 +23,8 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.retrieval.sequences.blend import chosen, fit_parts
 from pam_retriever.retrieval.sequences.features import SHARES
 from pam_retriever.retrieval.sequences.fitting import ExperienceCopy, HeldOutSplit, held_out
-from pam_retriever.retrieval.sequences.mixture import KINDS, PRIOR
+from pam_retriever.retrieval.sequences.mixture import PRIOR
+from pam_retriever.store.experience_fit import KINDS
 
 STRETCHES, STEPS = 3, 2_000  # sections of each data set, and steps of each section
 QUESTIONS = 1_000  # weight of each section, so that a large data set does not dominate

@@ -6,6 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, overload
 
 from pam_retriever.embedding import read_query
+from pam_retriever.errors import IndexFormatError
 from pam_retriever.index.base import IndexBase, Where
 from pam_retriever.retrieval.query import check_direction
 from pam_retriever.store.learnt import SPREAD
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pam_retriever.index.recalling import Many, One
     from pam_retriever.retrieval.expansion import Scores
     from pam_retriever.retrieval.imagination import Imagination, SpreadCalibration
+    from pam_retriever.store.database import Settings
 
 
 class Imagining(IndexBase):
@@ -128,11 +130,11 @@ class Imagining(IndexBase):
 
     def _fit_spread(self) -> None:
         """Calibrates the spread of the points of a new predictor, and stores it, so that all readers have the same."""
-        from pam_retriever.retrieval.imagination import SpreadSample, stored_spread
+        from pam_retriever.retrieval.imagination import SpreadSample
 
         with self._lock.shared():
             view = self._store.view()
-            if view.associative is None or stored_spread(view.database.settings) is not None:
+            if view.associative is None or _is_known(view.database.settings):
                 return
             sample = SpreadSample.of(view)
         squared = []
@@ -141,3 +143,13 @@ class Imagining(IndexBase):
                 squared.append(sample.distances(self._store.view(), chunk))
         with self._lock.exclusive():
             self._store.set_setting(SPREAD, sample.to_stored(sample.fit(squared)))
+
+
+def _is_known(settings: Settings) -> bool:
+    """Returns whether the spread of the points of this predictor is stored; a damaged one is measured again."""
+    from pam_retriever.retrieval.imagination import stored_spread
+
+    try:
+        return stored_spread(settings) is not None
+    except IndexFormatError:
+        return False

@@ -10,13 +10,14 @@ import numpy as np
 
 from pam_retriever.ann.selection import Rows
 from pam_retriever.display import ShownImagination
-from pam_retriever.errors import EmptyIndex, IndexFormatError, NotFitted, UnknownId, counted
+from pam_retriever.errors import EmptyIndex, NotFitted, UnknownId, counted
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues, plain_cues, read_cues, read_filters
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.retrieval.mentioned import MentionScorer
 from pam_retriever.retrieval.results import to_hits
 from pam_retriever.store.database import Settings
+from pam_retriever.store.experience_fit import read_spread
 from pam_retriever.store.learnt import SPREAD
 from pam_retriever.store.model_metadata import read_model
 from pam_retriever.store.view import View
@@ -321,15 +322,7 @@ def stored_spread(settings: Settings) -> SpreadCalibration | None:
     stored = settings.get(SPREAD)
     if not isinstance(stored, dict) or stored.get("model") != _model_of(settings):
         return None
-    try:
-        found = SpreadCalibration(int(stored["neighbours"]), float(stored["intercept"]), float(stored["slope"]))
-        if found.neighbours < 1 or not np.isfinite([found.intercept, found.slope]).all():
-            raise ValueError(str(found))
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise IndexFormatError(
-            f"The spread of imagined points cannot be read ({error!r}).", "the numbers that fit stored", "Fit again."
-        ) from error
-    return found
+    return SpreadCalibration(*read_spread(stored))
 
 
 def _model_of(settings: Settings) -> dict[str, object] | None:

@@ -38,7 +38,9 @@ def from_json(text: str, what: str) -> Any:
         return json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:
         raise IndexFormatError(
-            f"{what} is damaged ({error}).", "JSON", "Run pam-retriever check on the folder."
+            f"{what} is damaged ({error}).",
+            "JSON",
+            "Restore the folder from a copy, or run pam-retriever repair on it.",
         ) from error
 
 

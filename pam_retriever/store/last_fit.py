@@ -35,7 +35,10 @@ def read(store: Store) -> FitReport | None:
     Raises:
         IndexFormatError: the report is damaged.
     """
-    stored = store.database.settings.get(LAST_FIT)
+    try:
+        stored = store.database.settings.get(LAST_FIT)
+    except IndexFormatError as error:
+        raise _unreadable(error.got) from error
     return None if stored is None else replace(from_stored(stored), calibration=store.calibration)
 
 
@@ -63,11 +66,15 @@ def from_stored(stored: object) -> FitReport:
             validation=Validation(tuple(_worth(worth) for worth in validation["worths"])),
         )
     except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise IndexFormatError(
-            f"The index has an invalid report of its last fit ({type(error).__name__}: {error}).",
-            "the data that fit stored",
-            "Call fit(from_scratch=True), or restore the folder from a copy.",
-        ) from error
+        raise _unreadable(f"{type(error).__name__}: {error}") from error
+
+
+def _unreadable(why: str) -> IndexFormatError:
+    return IndexFormatError(
+        f"The index has an invalid report of its last fit ({why.rstrip('.')}).",
+        "the data that fit stored",
+        "Call fit(from_scratch=True), or run pam-retriever repair on the folder.",
+    )
 
 
 def _worth(stored: Mapping[str, Any]) -> Worth:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from pam_retriever.errors import IndexFormatError
 from pam_retriever.experience.feedback import LEARNT_REQUESTS, MIXTURE
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.store.database import Database, Settings
-from pam_retriever.store.feedback_fit import LearntFrom, defects
+from pam_retriever.store.feedback_fit import LearntFrom
 from pam_retriever.store.model_metadata import FORGOTTEN, mark_forgotten, read_model
 from pam_retriever.types import Int64
 
@@ -24,7 +24,13 @@ LAST_FIT = "last_fit"  # the report
 REPLACED = "replaced"  # how many writes replaced the vectors of experienced memories with others
 FROM_EXPERIENCE = (MODEL, PREDICTOR, NEXT, SPREAD, LAST_FIT)
 FROM_FEEDBACK = (MIXTURE, LEARNT_REQUESTS)
-IN_WORDS = {MIXTURE: "the weights of the sources", LEARNT_REQUESTS: "the regression over past requests"}
+IN_WORDS = {
+    NEXT: "the weights of recall_next, which fit learnt",
+    SPREAD: "the spread of imagined points, which fit measured",
+    LAST_FIT: "the report of the last fit",
+    MIXTURE: "the weights of the sources, which fit learnt from feedback",
+    LEARNT_REQUESTS: "the regression over past requests, which fit learnt from feedback",
+}
 
 
 def nothing_to_learn(links: CooccurrenceGraph, gone: Int64 = NO_ROWS) -> bool:
@@ -127,13 +133,17 @@ def put_feedback_fit(database: Database, mixture: object, about: Mapping[str, An
     discard(database, stale_requests(database, _missing(database, about)))
 
 
-def forget_unsound(database: Database) -> list[str]:
-    """Inside a transaction: removes what ``fit`` learnt from feedback if it is damaged, or from data that are lost.
+def forget_unsound(database: Database, damaged: Iterable[str]) -> list[str]:
+    """Inside a transaction: removes damaged results of ``fit``, and those of feedback that is lost.
+
+    Args:
+        database: the database.
+        damaged: names of the damaged results, besides the predictor.
 
     Returns:
         What was removed, in words.
     """
-    names = {name for name, _ in defects(database.settings)}
+    names = set(damaged)
     if not len(database.feedback):
         names |= {name for name in FROM_FEEDBACK if is_stored(database.settings, name)}
     about = None if LEARNT_REQUESTS in names else database.settings.get(LEARNT_REQUESTS)
@@ -142,7 +152,7 @@ def forget_unsound(database: Database) -> list[str]:
     discard(database, tuple(names))
     if about is None:
         database.settings.remove(LEARNT_REQUESTS)  # its weights may be there without it
-    return [IN_WORDS[name] for name in FROM_FEEDBACK if name in names]
+    return [words for name, words in IN_WORDS.items() if name in names]
 
 
 def _missing(database: Database, about: object) -> Int64:

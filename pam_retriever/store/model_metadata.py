@@ -11,6 +11,7 @@ from pam_retriever.store.folder.weights import ModelMetadata, PackedPredictor
 from pam_retriever.store.rebuild import TrainedModel
 from pam_retriever.types import Calibration
 
+REMEDY = "Restore the folder from a copy, or run pam-retriever repair on it and fit again."
 FORGOTTEN = "forgotten"  # a setting: how many times experience was deleted since the predictor learnt it; False for 0
 
 
@@ -25,7 +26,7 @@ def read_model(settings: Settings) -> ModelMetadata | None:
         raise IndexFormatError(
             f"The index has an invalid description of its predictor ({model!r}).",
             "the data that fit stored",
-            "Restore it.",
+            REMEDY,
         )
     return cast("ModelMetadata | None", model)
 
@@ -40,7 +41,7 @@ def read_window_and_calibration(model: ModelMetadata) -> tuple[int, Calibration 
         return int(model["window"]), read_calibration(model.get("trust"), int(model["predictor"]["dim"]))
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise IndexFormatError(
-            f"The index has an invalid calibration ({error!r}).", "the data that fit stored", "Restore it."
+            f"The index has an invalid calibration ({error!r}).", "the data that fit stored", REMEDY
         ) from error
 
 

@@ -17,6 +17,7 @@ from pam_retriever.ann import AnnIndex
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.keys import unit
+from pam_retriever.store.experience_fit import REMEDY, read_matrices
 from pam_retriever.types import Float32, Float64, Int64
 
 RANK = 64
@@ -67,17 +68,11 @@ class Bilinear:
         Raises:
             IndexFormatError: the contents are damaged, or of another dimension.
         """
-        try:
-            arrays = safetensors.numpy.load(packed)
-            left, right = arrays["left"], arrays["right"]
-            if left.dtype != np.float32 or right.dtype != np.float32 or left.shape != right.T.shape:
-                raise ValueError(f"shapes {left.shape} and {right.shape}")
-            if len(left) != dim or not (np.isfinite(left).all() and np.isfinite(right).all()):
-                raise ValueError(f"shape {left.shape}, or values that are not finite")
-        except (ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
+        left, right = read_matrices(packed)
+        if len(left) != dim:
             raise IndexFormatError(
-                f"The weights of recall_next cannot be read ({error}).", f"matrices for dimension {dim}", "Fit again."
-            ) from error
+                f"The weights of recall_next are for dimension {len(left)}.", f"matrices for dimension {dim}", REMEDY
+            )
         return cls(left, right)
 
 

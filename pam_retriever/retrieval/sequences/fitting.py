@@ -23,8 +23,9 @@ from pam_retriever.retrieval.mixture.worths import ndcg_at, worths_of
 from pam_retriever.retrieval.sequences.bilinear import Bilinear
 from pam_retriever.retrieval.sequences.blend import blended, chosen, fit_parts
 from pam_retriever.retrieval.sequences.features import FEATURES, FULL_BELOW, HIDDEN, SOURCES, NextEvidence
-from pam_retriever.retrieval.sequences.mixture import KINDS, NextMixture
+from pam_retriever.retrieval.sequences.mixture import NextMixture
 from pam_retriever.retrieval.sequences.steps import LONGEST, LastSteps, batches
+from pam_retriever.store.experience_fit import KINDS
 from pam_retriever.types import Bools, Float32, Float64, Int64, Times
 
 HELD_OUT = 0.2  # share of all steps that is held out: the last steps

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from pam_retriever.errors import IndexFormatError
 from pam_retriever.retrieval.mixture.calibration import Calibration
 from pam_retriever.retrieval.mixture.logit import ranks, softmax
 from pam_retriever.retrieval.mixture.pools import Pools
@@ -18,10 +16,9 @@ from pam_retriever.retrieval.sequences.bilinear import Bilinear
 from pam_retriever.retrieval.sequences.blend import blended
 from pam_retriever.retrieval.sequences.features import FEATURES, SHARES
 from pam_retriever.retrieval.sequences.transitions import Found
-from pam_retriever.store.columns import finite_numbers
+from pam_retriever.store.experience_fit import KINDS, StoredNext, unreadable
 from pam_retriever.types import Bools, Float32, Int64
 
-KINDS = ("known step", "new step")  # whether the newest step was experienced before
 PRIOR = Path(__file__).with_name("prior.json")
 
 
@@ -108,22 +105,13 @@ class NextMixture:
         Raises:
             IndexFormatError: ``stored`` is not such an output.
         """
-        try:
-            text: Mapping[str, Any] = dict(stored)  # type: ignore[call-overload]  # else a TypeError, as below
-            if tuple(text["features"]) != (*FEATURES, *SHARES):
-                return None
-            weights = np.stack([finite_numbers(text["weights"][kind], len(FEATURES)) for kind in KINDS])
-            parts = np.stack([finite_numbers(text["parts"][kind], len(SHARES)) for kind in KINDS])
-            sizes = [finite_numbers(text["calibration"][kind], len(Calibration().weights)) for kind in KINDS]
-            calibration = tuple(Calibration((one[0], one[1], one[2])) for one in np.stack(sizes).tolist())
-            fitted = tuple(bool(text["fitted"][at]) for at in range(len(KINDS)))
-        except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-            raise IndexFormatError(
-                f"The stored weights of recall_next cannot be read ({type(error).__name__}: {error}).",
-                "the weights that fit stored",
-                "Fit again.",
-            ) from error
-        return cls(weights.astype(np.float32), parts.astype(np.float32), calibration, fitted)
+        found = StoredNext.read(stored)
+        if found.features != (*FEATURES, *SHARES):
+            return None
+        if (found.weights.shape[1], found.parts.shape[1]) != (len(FEATURES), len(SHARES)):
+            raise unreadable(f"{found.weights.shape[1]} and {found.parts.shape[1]} weights")
+        calibration = tuple(Calibration((one[0], one[1], one[2])) for one in found.calibration.tolist())
+        return cls(found.weights, found.parts, calibration, found.fitted)
 
     @classmethod
     def prior(cls) -> NextMixture:

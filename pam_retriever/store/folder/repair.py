@@ -13,7 +13,7 @@ from pam_retriever.ann import chunks, make_backend
 from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError, StorageError, counted
 from pam_retriever.model.episode_embeddings import with_codes
 from pam_retriever.model.forward import PredictorWeights
-from pam_retriever.store import feedback_fit, learnt
+from pam_retriever.store import experience_fit, feedback_fit, learnt
 from pam_retriever.store.faults import explained
 from pam_retriever.store.folder import ann_cache, graph_cache, snapshot
 from pam_retriever.store.folder.files import check_file, matching, read_path
@@ -21,7 +21,7 @@ from pam_retriever.store.folder.lock import WriterLock
 from pam_retriever.store.folder.manifest import FORMAT_VERSION, TENANTS, Manifest, new_manifest, read_manifest
 from pam_retriever.store.folder.tenants import locked_folder_of, root_of, tenants_in
 from pam_retriever.store.folder.weights import read_predictor
-from pam_retriever.store.model_metadata import read_model
+from pam_retriever.store.model_metadata import read_model, read_window_and_calibration
 from pam_retriever.store.sqlite.changes import ENCODERS
 from pam_retriever.store.sqlite.damage import check_structure, check_words, damaged, damaged_requests, damaged_weights
 from pam_retriever.store.sqlite.database import SQLiteDatabase
@@ -191,14 +191,13 @@ def _contents(folder: Path, manifest: Manifest, database: SQLiteDatabase) -> Ite
         yield f"and {counted(len(wrong) - NAMED, 'more request')}"
     yield from damaged_weights(database.connection)
     database.memories.find({}, None)  # metadata that are not JSON
-    yield from (line for _, line in feedback_fit.defects(database.settings))
+    yield from (line for _, line in _unsound(database))
     database.settings.all()
     for name in ENCODERS:
         if database.settings.get(name) is not None and database.settings.weights(name) is None:
             yield f"the weights of the {name} are missing"
     dim, rows, associated = int(manifest["dim"]), database.memories.rows(), database.memories.associated
-    model = read_model(database.settings)
-    predictor = None if model is None else read_predictor(folder, model, dim)
+    predictor = _predictor(folder, database, dim)
     if predictor is None and associated:
         yield "there are association vectors, but no weights that made them"
     if predictor is not None and len(rows) and not associated:
@@ -212,6 +211,25 @@ def _contents(folder: Path, manifest: Manifest, database: SQLiteDatabase) -> Ite
             far += rows[chunk][(distance > CLOSE) | _no_code(associations[:, dim:])].tolist()
     if far:
         yield f"{len(far):,} association vectors are not f and a code of their memory, the first in row {far[0]}"
+
+
+def _unsound(database: SQLiteDatabase) -> Iterator[tuple[str, str]]:
+    """Returns the name and the damage of each damaged result of ``fit``, besides the predictor."""
+    yield from feedback_fit.defects(database.settings)
+    yield from experience_fit.defects(database.settings)
+
+
+def _predictor(folder: Path, database: SQLiteDatabase, dim: int) -> PredictorWeights | None:
+    """Returns the predictor, whose calibration can be read, too; None before ``fit``.
+
+    Raises:
+        IndexFormatError: one of the two is damaged.
+    """
+    if (model := read_model(database.settings)) is None:
+        return None
+    predictor = read_predictor(folder, model, dim)
+    read_window_and_calibration(model)
+    return predictor
 
 
 def _manifest(folder: Path) -> Manifest | str:
@@ -240,8 +258,8 @@ def _rebuild(folder: Path) -> Iterator[str]:
         backend = _backend(known)
         predictor, words = _refit(folder, database, dim)
         with database.transaction():
-            forgotten = learnt.forget_unsound(database)
-        words += [f"lost: {what}, which fit learnt from feedback: call fit() again" for what in forgotten]
+            forgotten = learnt.forget_unsound(database, [name for name, _ in _unsound(database)])
+        words += [f"lost: {what}: call fit() again" for what in forgotten]
         _write_beside(path, _new_manifest(folder, known, dim, backend), database, predictor)
         if len(database.trajectories):
             yield "trajectories have no checksum of their own: compare them with a copy if there is one"
@@ -299,18 +317,17 @@ def _new_manifest(folder: Path, known: Manifest | None, dim: int, backend: str) 
 
 def _refit(folder: Path, database: SQLiteDatabase, dim: int) -> tuple[PredictorWeights | None, list[str]]:
     """Computes f from vectors and weights, and copies sound episode codes. Without weights the index is not fitted."""
-    model = read_model(database.settings)
-    if model is None:
-        with database.transaction():
-            database.memories.clear_associations()
-        return None, []
     try:
-        predictor = read_predictor(folder, model, dim)
+        predictor = _predictor(folder, database, dim)
     except PAMError as error:
         with database.transaction():
             database.settings.remove("model")
             database.memories.clear_associations()
         return None, [f"lost: the weights ({error.got}) They cannot be rebuilt: call fit() again."]
+    if predictor is None:
+        with database.transaction():
+            database.memories.clear_associations()
+        return None, []
     rows = database.memories.rows()
     lost = 0
     with database.transaction():

@@ -1,0 +1,71 @@
+"""``check`` reads what ``fit`` learnt from experience; ``repair`` removes what is damaged, and ``fit`` relearns it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_repaired_feedback import damage, inside, run, setting, without_checksum
+
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.store.folder.repair import check, repair
+
+DAMAGES = {
+    "next, no JSON": setting("next", lambda stored: stored[:99]),
+    "next": setting("next", inside("weights", "known step", value=[1.0])),
+    "next, weights": run("UPDATE weights SET safetensors = x'616263', checksum = 891568578 WHERE name = 'next'"),
+    "spread, no JSON": setting("spread", lambda stored: stored[:99]),
+    "spread": setting("spread", inside("slope", value=None)),
+    "last_fit, no JSON": setting("last_fit", lambda stored: stored[:99]),
+    "last_fit": setting("last_fit", inside("losses", value=["x"])),
+    "model": setting("model", lambda _: "7"),
+    "model, calibration": setting("model", inside("trust", value="x")),
+}
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("experience") / "index"
+    with PredictiveAssociativeIndex.open(folder, dim=8) as index:
+        index.add(np.random.default_rng(0).standard_normal((30, 8)), [f"m{n}" for n in range(30)])
+        index.fit([[f"m{(7 * one + 3 * step) % 30}" for step in range(6)] for one in range(20)], progress=False)
+    return folder
+
+
+@pytest.fixture
+def folder(fitted, tmp_path) -> Path:
+    return without_checksum(Path(shutil.copytree(fitted, tmp_path / "index")))
+
+
+def ask(index: PredictiveAssociativeIndex) -> None:
+    assert index.recall("m1")
+    assert index.recall_next(["m1"])
+    assert np.isfinite(index.imagine("m1").spread)
+    assert index.last_fit()
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_repair_removes_what_is_damaged(folder, name):
+    damage(folder, DAMAGES[name])
+    assert check(folder)
+    assert any(line.startswith("lost: ") for line in repair(folder))
+    assert check(folder) == []
+    with PredictiveAssociativeIndex.open(folder) as index:
+        index.fit(from_scratch=True, progress=False)
+        ask(index)
+
+
+@pytest.mark.parametrize("name", [name for name in DAMAGES if "model" not in name])
+@pytest.mark.parametrize("again", [False, True])
+def test_a_fit_replaces_what_is_damaged_or_says_how(folder, name, again):
+    damage(folder, DAMAGES[name])
+    with PredictiveAssociativeIndex.open(folder) as index:
+        if "last_fit" in name and not again:
+            with pytest.raises(Exception, match=r"fit\(from_scratch=True\)"):
+                index.fit(progress=False)
+            return
+        index.fit(from_scratch=again, progress=False)
+        ask(index)
+    assert check(folder) == []
