@@ -38,6 +38,26 @@ def test_a_string_is_not_searched_as_a_vector(store):
         assert len(search(np.ones(DIM), k=3)) == 3
 
 
+@pytest.mark.parametrize("wrong", ["default", None, len, PAMVectorStore, 3])
+def test_langchains_embedding_is_no_embedder_of_the_library(wrong, tmp_path):
+    """Such a store could be made, and the first document then raised an AttributeError."""
+    for make in (
+        PAMVectorStore,
+        lambda wrong: PAMVectorStore(wrong, path=tmp_path / "store"),
+        lambda wrong: PAMVectorStore.from_texts(["one"], wrong),
+        lambda wrong: PAMVectorStore.load_local(tmp_path / "store", wrong),
+    ):
+        with pytest.raises(InvalidInput, match="embed_documents and embed_query"):
+            make(wrong)
+
+
+def test_an_unknown_option_of_a_search_is_refused_with_those_that_it_has(store):
+    with pytest.raises(InvalidInput, match=r"'fetch'.*k, fetch_k, lambda_mult, filter or where"):
+        store.max_marginal_relevance_search("one", fetch=3)
+    with pytest.raises(InvalidInput, match=r"'fetch'.*k, filter or where"):
+        store.similarity_search("one", fetch=3)
+
+
 @pytest.mark.parametrize("wrong", [{"fetch_k": "a"}, {"fetch_k": None}, {"fetch_k": -5}, {"fetch_k": 2.5}])
 def test_langchains_number_of_candidates_is_a_count(store, wrong):
     with pytest.raises(InvalidInput, match="fetch_k"):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, cast
 
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
 from pydantic import ValidationError
 
 from pam_retriever import FitConfig, Hit, InvalidInput, Record
@@ -183,15 +184,33 @@ def one_filter(filter: Filter | None, where: Filter | None) -> Filter | None:
     return where if filter is None else filter
 
 
-def read_filter(filter: Filter | None, options: dict[str, Any]) -> Filter | None:
-    """Returns the filter of a similarity search.
+def check_embedding(embedding: Any) -> Embeddings:
+    """Checks that an object has the methods of LangChain's ``Embeddings``, which the embedders of the library lack.
+
+    Raises:
+        InvalidInput: it has not.
+    """
+    has_both = callable(getattr(embedding, "embed_documents", None)) and callable(
+        getattr(embedding, "embed_query", None)
+    )
+    if isinstance(embedding, type) or not has_both:
+        raise InvalidInput(
+            f"Got the embedding {shortened(str(embedding))} ({type(embedding).__name__}).",
+            "LangChain Embeddings: an object with embed_documents and embed_query",
+            "Wrap another embedder in a class with these two methods.",
+        )
+    return cast("Embeddings", embedding)
+
+
+def read_filter(filter: Filter | None, options: dict[str, Any], known: str = "k, filter or where") -> Filter | None:
+    """Returns the filter of a similarity search, whose arguments are ``known``.
 
     Raises:
         InvalidInput: both names were used, or there are other options.
     """
     # an option of LangChain's FAISS store, to fetch more before filtering; not needed here, where the filter comes
     # first
-    refuse(options.keys() - {"where", "fetch_k"}, "k, filter or where")
+    refuse(options.keys() - {"where", "fetch_k"}, known)
     return one_filter(filter, options.get("where"))
 
 

@@ -28,6 +28,7 @@ from langchain_pam.documents import (
     GroupPosition,
     KnownFields,
     RecallOptions,
+    check_embedding,
     from_texts,
     in_order,
     name_documents,
@@ -130,7 +131,7 @@ class PAMVectorStore(StoredFeedback, VectorStore):
         tenant: str | None = None,
         time_key: str | Sequence[str] | None = USUAL_KEYS,
     ) -> None:
-        self.embedding = embedding
+        self.embedding = check_embedding(embedding)
         check_order(group_by, order_by)
         if order_by is None:
             order_by = SPLITTERS_ORDER if group_by == "source" else ()
@@ -476,7 +477,8 @@ class PAMVectorStore(StoredFeedback, VectorStore):
         self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
         """``max_marginal_relevance_search`` with the vector of a query."""
-        where, k = read_filter(kwargs.pop("filter", None), kwargs), check_count("k", k)
+        known = "k, fetch_k, lambda_mult, filter or where"
+        where, k = read_filter(kwargs.pop("filter", None), kwargs, known), check_count("k", k)
         vector, fetch_k, lambda_mult = read_vector(embedding), check_count("fetch_k", fetch_k), _read_share(lambda_mult)
         hits = self._ask(vector, max(k, fetch_k), where, mode="similarity")
         records = self._records(hit.id for hit in hits)
@@ -565,6 +567,7 @@ class PAMVectorStore(StoredFeedback, VectorStore):
         Raises:
             IndexFormatError: the folder has no store, or a store that is damaged or of a newer version.
         """
+        check_embedding(embedding)
         same = kwargs.get("same_embedder", False)
         index = PredictiveAssociativeIndex.load(folder, embedder=embedding, same_embedder=same)
         return cls(embedding, index=index, **kwargs)
