@@ -251,3 +251,46 @@ def test_a_pool_of_forked_workers(tmp_path):
         assert pool.map(count, [str(tmp_path / "i")] * 6) == [21] * 6
     index.delete("more")
     is_unharmed(index, tmp_path / "i")
+
+
+SEARCHES = """
+import sys
+import numpy as np
+import test_forks
+from pam_retriever import PredictiveAssociativeIndex
+
+path, vectors = sys.argv[1], np.random.default_rng(0).standard_normal((3_000, 16))
+index = PredictiveAssociativeIndex.open(path, 16, sys.argv[2])
+index.add(vectors, [f"m{at}" for at in range(3_000)])
+index.search_many(vectors, k=3)
+
+def reads():
+    with PredictiveAssociativeIndex.open(path, read_only=True) as reader:
+        assert [hits[0].id for hits in reader.search_many(vectors, k=3)] == [f"m{at}" for at in range(3_000)]
+
+def writes():
+    with PredictiveAssociativeIndex.open(path) as writer:
+        writer.add(-vectors[:200], [f"n{at}" for at in range(200)])
+        assert writer.search(-vectors[7], k=1)[0].id == "n7"
+
+test_forks.in_child(reads)
+index.close()
+test_forks.in_child(reads)
+test_forks.in_child(writes)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["faiss:ivf,sq8", "faiss:ivf,pq", "faiss:hnsw"])
+def test_a_child_of_a_process_that_searched_with_several_threads_searches(tmp_path, backend):
+    """The threads of OpenMP do not exist in a child, and GNU's would be awaited for ever."""
+    found = subprocess.run(
+        [sys.executable, "-c", SEARCHES, str(tmp_path / "i"), backend],
+        cwd=Path(__file__).parent,
+        env={**os.environ, "OMP_NUM_THREADS": "2"},
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
