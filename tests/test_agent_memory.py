@@ -59,6 +59,11 @@ def block(index: PredictiveAssociativeIndex | None = None, **settings: Any) -> P
     return PAMMemoryBlock(index=index, embed_model=NodeWords(), **settings)
 
 
+def test_a_misspelt_setting_of_a_block_is_refused():
+    with pytest.raises(ValidationError, match="top_k"):
+        block(top_k=2)
+
+
 def said(*texts: str) -> list[ChatMessage]:
     return [ChatMessage(role="user" if at % 2 == 0 else "assistant", content=text) for at, text in enumerate(texts)]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import ChatMessage, TextBlock
-from llama_index.core.bridge.pydantic import Field
+from llama_index.core.bridge.pydantic import ConfigDict, Field
 from llama_index.core.memory import BaseMemoryBlock
 from llama_index.core.settings import Settings
 from llama_index.core.utils import get_tokenizer
@@ -34,6 +34,8 @@ class PAMMemoryBlock(BaseMemoryBlock[str]):
         retrieval_context_window: number of last messages that form the question.
         across_sessions: recall messages of all sessions in the index; False recalls only those of the current session.
     """
+
+    model_config = ConfigDict(extra="forbid")  # pydantic would ignore a misspelt setting
 
     name: str = Field(default="RecalledMessages", description="The name of the memory block.")
     index: PredictiveAssociativeIndex = Field(description="Where messages are stored.", exclude=True)

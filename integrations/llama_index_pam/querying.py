@@ -124,8 +124,10 @@ def _check(query: VectorStoreQuery, settings: dict[str, Any]) -> list[float]:
     known = KNOWN_SETTINGS.get(query.mode, ())
     unread += [name for name in settings if name not in known]
     if unread:
+        names = ", ".join(dict.fromkeys([*read, *known]))
+        allowed = f"none but {names}" if names else "none of them in this mode"
         raise InvalidInput(
-            f"Got {unread} for a query in mode {query.mode.name}.", f"only {[*read, *known]} in it", "Leave them out."
+            f"Got {unread} for a query in mode {query.mode.name}.", allowed, "Leave them out."
         )
     check_text("" if query.query_str is None else query.query_str, "query_str")
     fix = "Pass the text's vector; store.recall takes ids."
