@@ -20,7 +20,7 @@ from langgraph_pam import PAMStore
 from langgraph_pam.items import Items
 from langgraph_pam.memories import Memories
 from langgraph_pam.reading import MAX_VALUE_DEPTH
-from pam_retriever import IndexFormatError, InvalidInput
+from pam_retriever import IndexFormatError, IndexLocked, InvalidInput
 
 LONG = "a label that is longer than the name of a tenant may be " * 4
 
@@ -125,3 +125,27 @@ def test_an_embedder_may_return_tensors():
     with PAMStore(index={**INDEX, "embed": embed_as_tensors}) as store:
         store.put(("ann",), "stairs", {"text": "wet stairs"})
         assert keys(store.search(("ann",), query="stairs")) == ["stairs"]
+
+
+@pytest.mark.parametrize("wrong", ["", 3, b"store", "a\x00b"])
+def test_a_path_that_names_nothing_is_refused(tmp_path, monkeypatch, wrong):
+    """An empty path would be the current folder."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInput, match="path"):
+        PAMStore(wrong)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_stays_in_its_folder_if_the_program_changes_its_own(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with PAMStore("store", index=INDEX) as store, ThreadPoolExecutor(1) as other:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        store.put(("a",), "k", {"text": "wet stairs"})
+        assert [item.key for item in other.submit(store.search, ("a",), query="stairs").result()] == ["k"]
+
+
+def test_the_error_of_a_second_store_advises_what_a_store_has(tmp_path):
+    with PAMStore(tmp_path, index=INDEX), pytest.raises(IndexLocked) as caught:
+        PAMStore(tmp_path, index=INDEX)
+    assert "read_only" not in str(caught.value)

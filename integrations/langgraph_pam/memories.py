@@ -14,7 +14,7 @@ from pathlib import Path
 
 from langgraph_pam.reading import Embedding
 from langgraph_pam.rows import SEPARATOR, Change, as_datetime
-from pam_retriever import InvalidInput, PredictiveAssociativeIndex, Trajectory
+from pam_retriever import IndexLocked, InvalidInput, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.types import Float32
 
 FOLDER = "index"
@@ -39,7 +39,10 @@ class Memories:
 
     def __init__(self, folder: Path | None, embedding: Embedding) -> None:
         new, dims, self._embedder = PredictiveAssociativeIndex, embedding.dims, embedding.embedder
-        self._index = new(dims, names=()) if folder is None else new.open(folder / FOLDER, dims, names=())
+        try:
+            self._index = new(dims, names=()) if folder is None else new.open(folder / FOLDER, dims, names=())
+        except IndexLocked as error:
+            raise IndexLocked(error.got, error.expected, "Close the store there first.") from error
         try:
             self._embedder.check(self._index.embedder_name)
         except InvalidInput:

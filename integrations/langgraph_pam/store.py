@@ -33,6 +33,7 @@ from langgraph_pam.reading import (
 from langgraph_pam.rows import Put, from_path, to_path
 from langgraph_pam.sweeper import Sweeper
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex, Trajectory, UnknownId
+from pam_retriever.store.folder.files import read_path
 from pam_retriever.types import Float32
 from pam_retriever.validation import read_list
 
@@ -99,7 +100,7 @@ class PAMStore(BaseStore):
     def __init__(
         self, path: str | Path | None = None, *, index: PAMIndexConfig | None = None, ttl: TTLConfig | None = None
     ) -> None:
-        folder = None if path is None else Path(path)
+        folder = None if path is None else read_path("path", path)
         self.ttl_config = _read_ttl(ttl)
         self._embedding = None if index is None else Embedding(index)
         if folder is not None:

@@ -126,9 +126,7 @@ def _check(query: VectorStoreQuery, settings: dict[str, Any]) -> list[float]:
     if unread:
         names = ", ".join(dict.fromkeys([*read, *known]))
         allowed = f"none but {names}" if names else "none of them in this mode"
-        raise InvalidInput(
-            f"Got {unread} for a query in mode {query.mode.name}.", allowed, "Leave them out."
-        )
+        raise InvalidInput(f"Got {unread} for a query in mode {query.mode.name}.", allowed, "Leave them out.")
     check_text("" if query.query_str is None else query.query_str, "query_str")
     fix = "Pass the text's vector; store.recall takes ids."
     vector = read_numbers(query.query_embedding, "Got a query_embedding that is no vector", "a list of numbers", fix)
