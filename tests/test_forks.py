@@ -280,12 +280,34 @@ test_forks.in_child(writes)
 """
 
 
+FITS = """
+import sys
+import numpy as np
+import test_forks
+from pam_retriever import FitConfig, PredictiveAssociativeIndex
+
+def fits():
+    with PredictiveAssociativeIndex.open(sys.argv[1], 64, sys.argv[2]) as index:
+        ids = [f"m{at}" for at in range(60)]
+        index.add(np.random.default_rng(0).standard_normal((60, 64)), ids)
+        for at in range(20):
+            index.feedback(np.ones(64), [ids[at], ids[3 * at]], text=f"which {at % 7}?")
+        index.fit([ids[at : at + 6] for at in range(0, 60, 6)], config=FitConfig(passes=1), progress=False)
+
+fits()
+test_forks.in_child(fits)
+"""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["faiss:ivf,sq8", "faiss:ivf,pq", "faiss:hnsw"])
-def test_a_child_of_a_process_that_searched_with_several_threads_searches(tmp_path, backend):
+@pytest.mark.parametrize(
+    ("does", "backend"),
+    [(SEARCHES, "faiss:ivf,sq8"), (SEARCHES, "faiss:ivf,pq"), (SEARCHES, "faiss:hnsw"), (FITS, "faiss")],
+)
+def test_a_child_of_a_process_with_threads_of_openmp_searches_and_fits(tmp_path, does, backend):
     """The threads of OpenMP do not exist in a child, and GNU's would be awaited for ever."""
     found = subprocess.run(
-        [sys.executable, "-c", SEARCHES, str(tmp_path / "i"), backend],
+        [sys.executable, "-c", does, str(tmp_path / "i"), backend],
         cwd=Path(__file__).parent,
         env={**os.environ, "OMP_NUM_THREADS": "2"},
         capture_output=True,

@@ -37,6 +37,7 @@ SHARED = {
     "errors",
     "evaluation",
     "filters",
+    "forked_threads",
     "limits",
     "protocols",
     "types",
