@@ -37,7 +37,6 @@ SHARED = {
     "errors",
     "evaluation",
     "filters",
-    "forked_threads",
     "limits",
     "protocols",
     "types",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from functools import lru_cache
 from typing import Any
 
@@ -11,10 +13,7 @@ from pam_retriever.ann.cells import map_cells
 from pam_retriever.ann.factory import Choice
 from pam_retriever.ann.flat import FlatKeys
 from pam_retriever.ann.vector_file import VectorFile
-from pam_retriever.forked_threads import one_thread_in_children
 from pam_retriever.types import Bools, Float32, Int64
-
-one_thread_in_children("faiss", "omp_set_num_threads")
 
 
 def empty_index(choice: Choice, width: int) -> Any:
@@ -128,6 +127,17 @@ def ranked(full: VectorFile, queries: Float32, positions: Int64, k: int) -> tupl
     # without an explicit stride FAISS takes a wrong one for a batch (seen with 1.15)
     faiss.knn_inner_products_by_idx(*pointers, *sizes, faiss.swig_ptr(scores), faiss.swig_ptr(found), candidates)
     return scores, found
+
+
+def _use_one_thread() -> None:
+    """In a forked child: makes FAISS search and build in one thread; see ``model.forked_threads``."""
+    use = getattr(sys.modules.get("faiss"), "omp_set_num_threads", None)
+    if use is not None:
+        use(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_use_one_thread)
 
 
 class OldKeys:

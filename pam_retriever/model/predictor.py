@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pam_retriever.forked_threads import one_thread_in_children
+from pam_retriever.model.forked_threads import one_thread_in_children
 from pam_retriever.model.forward import PredictorConfig, PredictorWeights
 from pam_retriever.model.keys import unit
 from pam_retriever.types import Float32
 
 BATCH = 4096  # vectors per pass of ``predict``
-one_thread_in_children("torch", "set_num_threads")
+one_thread_in_children()
 
 
 class Predictor(nn.Module):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pam_retriever.forked_threads import one_thread_in_children
+from pam_retriever.model.forked_threads import one_thread_in_children
 from pam_retriever.retrieval.mixture.past_use import MOST_EXPECTED, RIDGE, kernel_of
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog, Uses, joint
@@ -52,7 +52,7 @@ class UseRegression:
         """Solves the regression over the newest requests of a log, for memories that several requests used."""
         import torch
 
-        one_thread_in_children("torch", "set_num_threads")
+        one_thread_in_children()
         memories = _used_often(log)
         count = min(len(log), MOST_REQUESTS, MOST_WEIGHTS // max(len(memories), 1))
         requests = np.arange(len(log) - count, len(log))
