@@ -222,6 +222,29 @@ def test_a_question_to_an_index_without_memories_says_so(tmp_path, capsys):
     assert "has no memories" in capsys.readouterr().err
 
 
+def test_an_option_is_not_read_as_another_that_begins_so(events, model, tmp_path, capsys):
+    folder = str(tmp_path / "index")
+    assert main(["fit", str(events), folder, "--model", model]) == 0
+    with pytest.raises(SystemExit):
+        main(["search", folder, "I slipped.", "--mode", "association"])  # which began --model
+    assert "unrecognized arguments: --mode" in capsys.readouterr().err
+
+
+def test_an_empty_question_and_an_unknown_id_are_refused(events, model, tmp_path, capsys):
+    folder = str(tmp_path / "index")
+    assert main(["fit", str(events), folder, "--model", model]) == 0
+    for command, *more in (["recall"], ["search"], ["feedback", "--used", "monday-1"]):
+        assert main([command, folder, " ", *more]) == 2
+        assert "empty text" in capsys.readouterr().err
+    with PredictiveAssociativeIndex.load(folder) as index:
+        assert index.feedbacks() == []
+    for command in ("recall", "search"):
+        assert main([command, folder, "--id", "nobody"]) == 2
+        said = capsys.readouterr().err
+        assert "--id nobody" in said
+        assert "text=" not in said  # an argument in Python
+
+
 def test_missing_files_are_named(tmp_path, capsys):
     assert main(["fit", str(tmp_path / "no.jsonl"), str(tmp_path / "index")]) == 2
     assert "no.jsonl" in capsys.readouterr().err

@@ -133,3 +133,10 @@ def test_a_tenant_has_a_folder_of_its_own(tmp_path):
     assert main(["fit", str(notes), str(index), "--tenant", "ann"]) == 0
     with PredictiveAssociativeIndex.load(index) as loaded:
         assert (len(loaded), len(loaded.tenant("ann"))) == (0, 1)
+
+
+def test_a_folder_without_documents_is_refused(tmp_path, capsys):
+    write(tmp_path / "notes", {"picture.png": "", "people/.hidden.md": "hidden"})
+    assert main(["fit", str(tmp_path / "notes"), str(tmp_path / "index")]) == 2
+    assert "has no documents. Expected files that end in .md, " in capsys.readouterr().err
+    assert not (tmp_path / "index").exists()

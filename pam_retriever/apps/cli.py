@@ -20,10 +20,10 @@ from pam_retriever.apps.contents import describe
 from pam_retriever.apps.events import EventWriter
 from pam_retriever.apps.mcp import commands as agents
 from pam_retriever.apps.tenant import add_tenant, asked, tenant_of, within
-from pam_retriever.apps.terminal import json_object
+from pam_retriever.apps.terminal import Parser, json_object
 from pam_retriever.embedding import Embedder
 from pam_retriever.embedding.text_models import DEFAULT, DEFAULT_MODEL, model_of_index
-from pam_retriever.errors import InvalidInput, PAMError, counted
+from pam_retriever.errors import InvalidInput, PAMError, UnknownId, counted
 from pam_retriever.experience.json_lines import EventLog, Fields
 from pam_retriever.index import PredictiveAssociativeIndex, learning
 from pam_retriever.types import Direction, Hit, Hits
@@ -66,7 +66,7 @@ def _demo(parsed: argparse.Namespace) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="pam-retriever", description="Finds what happened with a query.")
+    parser: argparse.ArgumentParser = Parser(prog="pam-retriever", description="Finds what happened with a query.")
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="command")
 
@@ -261,7 +261,7 @@ def _fit(parsed: argparse.Namespace) -> None:
 def _fit_folder(parsed: argparse.Namespace) -> None:
     from pam_retriever.apps import documents
 
-    documents.check_options(parsed)
+    documents.check_folder(parsed)
     with _opened(parsed, None) as index:
         print(f"{documents.store_folder(index, parsed.events, parsed.name)}\n{index}")
 
@@ -320,7 +320,13 @@ def _query(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> Any
     if (parsed.query is None) == (id is None):
         raise InvalidInput("Got no query, or two.", "a text or --id", "Pass one of them.")
     if id is not None:
+        if id not in index:
+            raise UnknownId(
+                f"Got --id {id}, which is not in the index.", "an id that is", "recall and search print ids."
+            )
         return id
+    if not parsed.query.strip():
+        raise InvalidInput("Got an empty text.", "a question in words", "Write it in quotation marks.")
     if parsed.model is None and index.embedder_name is None:
         if not len(index):
             raise InvalidInput(f"The index at {parsed.index} has no memories.", "some", "Add them with fit.")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.index import PredictiveAssociativeIndex
-from pam_retriever.mentions.folder import FolderFile, Passage, read_folder, removed_files
+from pam_retriever.mentions.folder import SUFFIXES, FolderFile, Passage, has_files, read_folder, removed_files
 from pam_retriever.types import Trajectory
 
 AT_ONCE = 256  # passages that are embedded and stored per call, at least
@@ -34,11 +34,11 @@ class Counts:
         )
 
 
-def check_options(parsed: argparse.Namespace) -> None:
-    """Checks that no option for events or training was given: these do not apply to documents.
+def check_folder(parsed: argparse.Namespace) -> None:
+    """Checks that there are documents, and no option for events or training: these do not apply to documents.
 
     Raises:
-        InvalidInput: such an option was given.
+        InvalidInput: such an option was given, or no file has a suffix that is read.
     """
     given = [one for one in parsed.of_events if getattr(parsed, one.dest) != one.default]
     if given:
@@ -46,6 +46,10 @@ def check_options(parsed: argparse.Namespace) -> None:
             f"Got {given[0].option_strings[0]} with the folder {parsed.events}.",
             "a file of events, which it is about",
             "Leave it out: documents are stored, and need no training.",
+        )
+    if not has_files(parsed.events):
+        raise InvalidInput(
+            f"{parsed.events} has no documents.", f"files that end in {', '.join(SUFFIXES)}", "Check the folder."
         )
 
 

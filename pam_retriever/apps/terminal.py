@@ -6,7 +6,7 @@ import io
 import json
 import os
 import sys
-from argparse import ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
@@ -14,6 +14,13 @@ from typing import Any
 
 CLOSED_PIPE = 141  # the exit status that a shell reports for a write to a closed pipe
 JOINERS = "\u200c\u200d"  # these occur within words of some scripts, and within emoji
+
+
+class Parser(ArgumentParser):
+    """Takes options by their whole names: otherwise ``search --mode association`` would name a model."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, allow_abbrev=False)
 
 
 def safe(text: str) -> str:

@@ -295,7 +295,9 @@ def _append(batch: Events, line: str, where: str, fields: Fields, seen: Counter[
         _append_uses(batch, event, where, fields)
     elif fields.session and fields.session not in event:
         raise InvalidInput(
-            f"{where} has no {fields.session!r}.", "the session of every event", "Name it with --session-field."
+            f"{where} has no {fields.session!r}.",
+            "the session of every event",
+            "Name its key with --session-field; '' is for events without sessions.",
         )
     batch.ids.append(_id(event.pop(fields.id, None), where, digest, seen))
     batch.texts.append(text)

@@ -106,6 +106,11 @@ def read_folder(folder: str | Path, known: Mapping[str, str] | None = None) -> I
             yield FolderFile(source, digest, passages_of(source, _decoded(path, contents)))
 
 
+def has_files(folder: str | Path) -> bool:
+    """Returns whether there is any file to read in the folder or its subfolders."""
+    return bool(_files(Path(folder)))
+
+
 def removed_files(folder: str | Path, known: Mapping[str, str]) -> list[str]:
     """Returns the ``known`` paths that are no longer in the folder."""
     there = _files(Path(folder))
