@@ -154,3 +154,10 @@ def test_what_numpy_would_read_as_numbers_is_no_vector(index, row, kind, form):
         with pytest.raises(InvalidInput, match=rf"{kind}.* float\("):
             call()
     assert (len(index), len(index.trajectories()), index.feedbacks()) == (4, 1, [])
+
+
+@pytest.mark.parametrize("salience", [["1", "2"], np.array(["1", "2"]), [b"1", b"2"], np.array([1, 2], "m8[ns]")])
+def test_a_salience_of_texts_or_durations_is_refused(index, salience):
+    with pytest.raises(InvalidInput, match=r"salience of trajectory 0.* float"):
+        index.observe(Trajectory(["a", "b"], salience=salience))
+    assert len(index.trajectories()) == 1

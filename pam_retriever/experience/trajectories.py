@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pam_retriever.arrays import kind_of_no_number
 from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.experience.dates import read_timestamp
 from pam_retriever.filters.stored import to_json
@@ -179,6 +180,9 @@ def _numbers(given: Sequence[float] | None, length: int, name: str, what: str) -
     if given is None:
         return None
     try:
+        given = list(given)
+        if (kind := kind_of_no_number(given)) is not None:  # float() reads a text of digits
+            raise TypeError(kind)
         numbers = tuple(float(number) for number in given)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"The {what} of {name}: {error}.", "numbers", "Convert them to float.") from error
