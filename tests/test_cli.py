@@ -255,6 +255,12 @@ def test_missing_files_are_named(tmp_path, capsys):
     assert "manifest.json" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("wrong", ["0", "-3"])
+def test_a_demo_of_nothing_is_refused(capsys, wrong):
+    assert main(["demo", "--trajectories", wrong]) == 2
+    assert f"Got trajectories={wrong}" in capsys.readouterr().err
+
+
 def test_the_demo_runs(capsys):
     assert main(["demo", "--trajectories", "10"]) == 0
     assert "happened with it" in capsys.readouterr().out

@@ -8,6 +8,7 @@ from pam_retriever.errors import counted
 from pam_retriever.experience.cooccurrence import Experience, associate
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.types import Float32, Int64
+from pam_retriever.validation import check_count
 
 ROOMS = ["kitchen", "workshop", "garden", "stairs", "office", "garage", "attic", "beach", "station", "market"]
 THINGS = ["knife", "drill", "roses", "wet step", "laptop", "car", "box", "sunscreen", "ticket", "bread"]
@@ -16,7 +17,7 @@ DIM, LENGTH, WINDOW = 64, 100, 5
 
 def run(trajectories: int = 200) -> dict[str, float]:
     """Creates trajectories, learns from them, and prints hits of similarity and of recall; returns the figures."""
-    vectors, rooms, names = live(trajectories)
+    vectors, rooms, names = live(check_count("trajectories", trajectories))
     count = len(vectors)
     print(f"A life of {count:,} moments in {trajectories} outings through {len(ROOMS)} rooms. Moments in one room")
     print("look alike; what was experienced together is often in another room.\n")
