@@ -233,9 +233,11 @@ def test_an_option_is_not_read_as_another_that_begins_so(events, model, tmp_path
 def test_an_empty_question_and_an_unknown_id_are_refused(events, model, tmp_path, capsys):
     folder = str(tmp_path / "index")
     assert main(["fit", str(events), folder, "--model", model]) == 0
-    for command, *more in (["recall"], ["search"], ["feedback", "--used", "monday-1"]):
+    to_file = ["explore", "--export", str(tmp_path / "page.html")]
+    for command, *more in (["recall"], ["search"], ["feedback", "--used", "monday-1"], to_file):
         assert main([command, folder, " ", *more]) == 2
         assert "empty text" in capsys.readouterr().err
+    assert not (tmp_path / "page.html").exists()
     with PredictiveAssociativeIndex.load(folder) as index:
         assert index.feedbacks() == []
     for command in ("recall", "search"):

@@ -56,6 +56,8 @@ def run(parsed: argparse.Namespace) -> None:
 
     if parsed.query is not None and parsed.id is not None:
         raise InvalidInput("Got a question and --id.", "one of them", "Leave one out.")
+    if parsed.query is not None and not parsed.query.strip():
+        raise InvalidInput("Got an empty text.", "a question in words, or none", "Leave it out.")
     os.environ["HF_HUB_OFFLINE"] = "1"  # the explorer opens no connection to other machines
     model: TextModel | None = None
 
