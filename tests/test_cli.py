@@ -235,8 +235,9 @@ def test_an_empty_question_and_an_unknown_id_are_refused(events, model, tmp_path
     assert main(["fit", str(events), folder, "--model", model]) == 0
     to_file = ["explore", "--export", str(tmp_path / "page.html")]
     for command, *more in (["recall"], ["search"], ["feedback", "--used", "monday-1"], to_file):
-        assert main([command, folder, " ", *more]) == 2
-        assert "empty text" in capsys.readouterr().err
+        for empty in ("", " "):
+            assert main([command, folder, empty, *more]) == 2
+            assert "empty text" in capsys.readouterr().err
     assert not (tmp_path / "page.html").exists()
     with PredictiveAssociativeIndex.load(folder) as index:
         assert index.feedbacks() == []
