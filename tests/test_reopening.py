@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import shutil
 import sqlite3
+import subprocess
+import sys
 import threading
 import weakref
 from contextlib import closing, suppress
@@ -295,3 +297,29 @@ def test_a_flat_index_is_verified_before_it_opens(tmp_path, monkeypatch, size, d
     for read_only in (False, True):
         with pytest.raises(IndexFormatError, match=f"{file.name} is damaged: its checksum differs"):
             PredictiveAssociativeIndex.open(tmp_path / "index", read_only=read_only)
+
+
+ADD = """
+import sys
+import numpy as np
+from pam_retriever import PredictiveAssociativeIndex
+
+for id in sys.argv[2:]:
+    with PredictiveAssociativeIndex.open(sys.argv[1]) as index:
+        index.add(np.ones((1, index.dim)), [id])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reads", [lambda path: PredictiveAssociativeIndex.load(path).close(), check])
+def test_a_reader_keeps_its_locks_when_its_process_reads_the_folder_again(tmp_path, reads):
+    """Else the next writer would delete the journal of the reader, which would see no later commit, or damage."""
+    path = tmp_path / "index"
+    PredictiveAssociativeIndex.open(path, 4).close()
+    with PredictiveAssociativeIndex.open(path, read_only=True, follow=True) as reader:
+        for at in range(3):
+            reads(path)
+            subprocess.run([sys.executable, "-c", ADD, str(path), f"a{at}", f"b{at}"], check=True, timeout=60)
+            assert list(path.glob("*-wal"))
+            assert len(reader) == 2 * at + 2
+            assert reader.get([f"b{at}"])[0].id == f"b{at}"

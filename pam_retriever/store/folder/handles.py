@@ -51,7 +51,7 @@ def read(path: Path) -> BinaryIO:
         waiting = _waiting.get(inode)
         file = waiting.pop() if waiting else None
     if file is None:
-        return path.open("rb")
+        return path.open("rb", buffering=0)  # a buffer would keep what another process has changed since
     file.seek(0)
     return file
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pam_retriever.store.folder import handles
+
 SMALLEST, LARGEST = 1 << 12, 1 << 14  # bytes; the first is the default of SQLite
 # With fewer, more than a sixth of a page may stay unused: a row with 384 numbers takes 1,544 bytes, so two fill three
 # quarters of the smallest page. Larger pages than that make an add of one memory slower, which writes eleven of them
@@ -24,7 +26,10 @@ def page_size_for(dim: int) -> int:
 
 def page_size_of(path: Path) -> int:
     """Returns the page size of a database, or ``SMALLEST`` if the file does not say a possible one."""
-    with path.open("rb") as file:
+    file = handles.read(path)
+    try:
         said = int.from_bytes(file.read(PLACE + 2)[PLACE:], "big")
+    finally:
+        handles.close(file)
     size = 1 << 16 if said == OF_64_KIB else said
     return size if 512 <= size <= 1 << 16 and not size & (size - 1) else SMALLEST
