@@ -158,20 +158,20 @@ class Campaign:
     def _compare(
         self, before: Memories, candidates: list[Memories], life: int, counts: Counter[str], took: list[float]
     ) -> list[str]:
-        """Opens the index; returns the differences from the candidate that has its ids."""
+        """Opens the index, and returns the differences from the candidate that it contains."""
         wrong = list[str]()
         if life % 2:
             with PredictiveAssociativeIndex.open(self._path, read_only=True) as reader:
-                wrong += [f"reader: {line}" for line in _differences(reader, before, candidates)]
+                wrong += [f"reader: {line}" for line in _differences(reader, before, _stored(reader, candidates))]
                 counts["readers that built the index"] += _was_built(reader)
         wrong += check(self._path)
         opened = list[PredictiveAssociativeIndex]()
         took.append(_seconds(lambda: opened.append(PredictiveAssociativeIndex.open(self._path))))
         with opened[0] as index:
-            wrong += _differences(index, before, candidates)
+            found = _stored(index, candidates)
+            wrong += _differences(index, before, found)
             counts["opens that built the index"] += _was_built(index)
-            ids = {record.id for record in index.find()}
-            self.memories = next((one for one in candidates if set(one) == ids), candidates[0])
+            self.memories = candidates[0] if found is None else found
             counts["in flight: there"] += len(candidates) > 1 and self.memories is candidates[1]
         return wrong
 
@@ -197,17 +197,20 @@ def _apply(memories: Memories, removed: list[str], stored: Memories) -> Memories
     return {id: vector for id, vector in memories.items() if id not in gone} | stored
 
 
-def _differences(index: PredictiveAssociativeIndex, before: Memories, candidates: list[Memories]) -> list[str]:
-    """Returns the differences between the index and the candidate that equals it best."""
+def _stored(index: PredictiveAssociativeIndex, candidates: list[Memories]) -> Memories | None:
+    """Returns the candidate that the index contains, if there is one."""
     stored = {record.id: record.vector for record in index.find()}
-    equal = [
-        one
-        for one in candidates
-        if set(one) == set(stored) and all(np.array_equal(vector, stored[id]) for id, vector in one.items())
-    ]
-    if not equal:
-        return [f"memories: {sorted(set(stored) ^ set(candidates[0]))[:4]}"]
-    now, wrong = equal[0], list[str]()
+    for one in candidates:
+        if set(one) == set(stored) and all(np.array_equal(vector, stored[id]) for id, vector in one.items()):
+            return one
+    return None
+
+
+def _differences(index: PredictiveAssociativeIndex, before: Memories, now: Memories | None) -> list[str]:
+    """Returns the differences between the answers and the memories that are stored ``now``."""
+    if now is None:
+        return [f"{len(index)} memories, which are those of no moment"]
+    wrong = list[str]()
     changed = [id for id, vector in now.items() if before.get(id) is not vector][:ASKED]
     gone = [id for id in before if id not in now][:ASKED]
     if changed:
