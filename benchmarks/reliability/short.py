@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.reliability import faults, flips, kills, operations, shared_kills
+from benchmarks.reliability import compressed_kills, faults, flips, kills, operations, shared_kills
 from benchmarks.reliability import fuzz as fuzzing
 from benchmarks.reliability.threads import Soak
 from benchmarks.report import no_arguments
@@ -29,6 +29,10 @@ def kill(folder: Path) -> list[str]:
 
 def share(folder: Path) -> list[str]:
     return shared_kills.run(12, seed=7, folder=folder)[1]
+
+
+def kill_compressed(folder: Path) -> list[str]:
+    return compressed_kills.run(len(compressed_kills.BACKENDS), seed=7, folder=folder)[1]
 
 
 def fail_writes(folder: Path) -> list[str]:
@@ -67,8 +71,8 @@ def fuzz(folder: Path) -> list[str]:
     return failures
 
 
-# kill, share and flip fork, which torch allows only before the first fit of this process
-CHECKS: list[Callable[[Path], list[str]]] = [kill, share, flip, fail_writes, operate, soak, fuzz]
+# kill and share fork writers that fit, which torch allows only before the first fit of this process
+CHECKS: list[Callable[[Path], list[str]]] = [kill, share, kill_compressed, flip, fail_writes, operate, soak, fuzz]
 
 
 def main() -> None:
