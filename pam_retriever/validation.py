@@ -188,9 +188,9 @@ def read_numbers(values: Any, got: str, expected: str, fix: str) -> Float32:
             raise InvalidInput(f"{got} ({kind}).", expected, numbers_advice(given, fix) if texts else advice)
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinity, which the caller refuses
             return np.asarray(for_numpy(given), np.float32)
+    except InvalidInput:  # a ValueError, too
+        raise
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # torch raises the last
-        if isinstance(error, InvalidInput):
-            raise
         raise InvalidInput(f"{got} ({error}).", expected, numbers_advice(column_as_list(values), fix)) from error
 
 
