@@ -4,7 +4,8 @@
 
 Each backend has a fitted index of 4,000 memories, which was closed. A writer opens it, adds, replaces and deletes
 memories, and is killed at a random moment. Then ``open`` must take what was saved, and apply what changed since; it may
-build the index again only if a fifth of the memories changed. After every second kill a reader opens the folder first.
+build the index again only if a fifth of it changed or was removed before. After every second kill a reader opens the
+folder first.
 The memories must be those of the calls that returned, and of the call in flight completely or not at all. A search with
 the vector of a memory that was written must find it, and must not find a deleted memory. Cells hold .99 of what is
 nearest, so a memory that is missing is searched once more with a filter that leaves it alone: the answer must have its
