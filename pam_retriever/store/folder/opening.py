@@ -186,7 +186,9 @@ def _check_dim(folder: Path, dim: int | None) -> None:
 def _refuse_dim(folder: Path, manifest: Manifest, dim: int | None) -> None:
     if dim is not None and dim != manifest["dim"]:
         raise InvalidInput(
-            f"Got dim={dim} for the index at {folder}.", f"{manifest['dim']}, its dimension", "Leave dim out."
+            f"Got dim={dim} for the index at {folder}.",
+            f"{manifest['dim']}, its dimension",
+            f"Pass {manifest['dim']}, or no dimension.",
         )
 
 
