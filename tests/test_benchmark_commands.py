@@ -26,6 +26,7 @@ OTHERWISE = {
     "reliability.langgraph_store": "test_langgraph_store.py",
     "reliability.operations": "reliability.short",
     "reliability.shared_kills": "reliability.short",
+    "reliability.compressed_kills": "reliability.short",
     "reliability.signals": "test_interrupts.py",
     "reliability.soak": "test_reliability.py",
     "reliability.tenants": "test_tenant_isolation.py",
