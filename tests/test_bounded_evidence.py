@@ -40,6 +40,7 @@ def test_the_next_step_too(index):
     assert (few.id, len(few.evidence), few.more_evidence) == ("m3", 1, 0)
 
 
+@pytest.mark.slow
 def test_each_step_of_a_path_keeps_its_evidence(index):
     index.fit(window=1, config=QUICK, progress=False)
     (hit,) = [one for one in index.recall("m1", k=12, hops=2, explain=True) if one.id == "m3"]

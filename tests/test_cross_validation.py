@@ -85,10 +85,12 @@ def test_without_cues_to_test_similarity_answers(trajectories):
     assert np.isfinite(unseen.calibration).all()
 
 
+@pytest.mark.slow
 def test_the_published_recipe_is_not_calibrated():
     assert fit(6, [[0, 1], [2, 3]], config="paper")._store.calibration.unseen == UNTESTED
 
 
+@pytest.mark.slow
 def test_a_later_fit_holds_out_when_there_is_enough():
     """Memories of an earlier fit are known to the predictor, so only new ones are held out."""
     random = np.random.default_rng(1)

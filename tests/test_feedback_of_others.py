@@ -61,6 +61,7 @@ def test_requests_of_others_change_no_answer_before_a_fit(timed):
     assert answers(index) == expected
 
 
+@pytest.mark.slow
 def test_after_a_fit_only_its_weights_tell_of_others():
     mine = index_with(0, True)
     mine.fit(progress=False)

@@ -44,6 +44,7 @@ def meanwhile(monkeypatch, change) -> None:
     monkeypatch.setattr(learnt_fitting, "fit_feedback", fit_and_change)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

@@ -368,6 +368,7 @@ async def test_the_command_over_stdio_and_a_kill_in_the_middle(tmp_path):
     assert main(["mcp", str(folder), "--http", "70000"]) == 2
 
 
+@pytest.mark.slow
 def test_a_server_that_is_started_by_hand_says_what_it_waits_for(tmp_path):
     screen, keyboard = os.openpty()
     command = [sys.executable, "-m", "pam_retriever.apps.cli", "mcp", str(tmp_path / "memory")]

@@ -22,6 +22,7 @@ from pam_retriever.apps.mcp.server import MemoryServer
 COMMAND = [sys.executable, "-m", "pam_retriever", "mcp"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_clients_over_http_do_not_share_a_session(tmp_path, mode):
     command = [sys.executable, *SERVE, str(tmp_path / "memory"), "--http", "0"]

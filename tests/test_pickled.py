@@ -40,6 +40,7 @@ def asked(path: Path, id: str) -> Hits:
         return index.recall(id, k=2, explain=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_a_pool_of_processes_returns_hits_and_errors(method, tmp_path):
     """An error that cannot be unpickled breaks the pool, and other tasks with it."""

@@ -35,6 +35,7 @@ def stored(vectors: np.ndarray) -> ExactBackend:
     return similar
 
 
+@pytest.mark.slow
 def test_a_rule_between_vectors_holds_for_memories_that_were_never_experienced():
     """What follows looks like nothing that is known, but the vectors of cause and effect are related."""
     vectors, _ = turned(200, seed=0)

@@ -216,6 +216,7 @@ def test_damage_of_what_fit_learnt_stops_no_deletion_and_is_mended(folder, tmp_p
     assert check(folder) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("remedy", ["repair", "fit"])
 def test_damaged_weights_of_recall_next_are_found_and_mended(folder, remedy):
     with PredictiveAssociativeIndex.open(folder) as index:
