@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -101,7 +102,9 @@ def test_ctrl_c_ends_a_server_that_waits_for_its_client(tmp_path):
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_ctrl_c_ends_a_server_whose_clients_are_connected(tmp_path, mode):
     command = [*COMMAND, str(tmp_path / "memory"), "--http", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+    # a shell starts what runs in the background with SIGINT ignored, and a child inherits that
+    default = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=default) as server:
         try:
             url = re.search(r"http://\S+/mcp", server.stderr.readline())
             assert url
