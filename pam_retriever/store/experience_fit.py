@@ -14,11 +14,11 @@ from pam_retriever.errors import IndexFormatError
 from pam_retriever.store import last_fit
 from pam_retriever.store.columns import finite_numbers
 from pam_retriever.store.database import Settings
+from pam_retriever.store.feedback_fit import OF_CALIBRATION
 from pam_retriever.store.learnt import LAST_FIT, NEXT, SPREAD
 from pam_retriever.types import Float32, Float64
 
 KINDS = ("known step", "new step")  # whether the newest step was experienced before
-OF_CALIBRATION = 3  # weights of one calibration
 REMEDY = "Fit again, or run pam-retriever repair on the folder."
 
 
