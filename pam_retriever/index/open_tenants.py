@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pam_retriever.errors import InvalidInput, PAMError, StorageError
+from pam_retriever.errors import IndexClosed, IndexFormatError, InvalidInput, PAMError, StorageError
 from pam_retriever.index.background import BackgroundFits
 from pam_retriever.store import naming
 from pam_retriever.store.base import Store
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pam_retriever.index import PredictiveAssociativeIndex
 
 Make = Callable[[naming.Names | None, Store], tuple["PredictiveAssociativeIndex", BackgroundFits]]
+ATTEMPTS = 3  # attempts to copy a tenant that is dropped and created again meanwhile
 MOST_OPEN = 64  # each has up to four files open; systems allow 1,024 or more per process
 
 
@@ -70,15 +71,15 @@ class OpenTenants:
                 return sorted(stored)
             return sorted((stored - self._dropped) | set(self._opened))
 
-    def get(self, name: str) -> PredictiveAssociativeIndex:
-        """Returns a tenant; opens or creates it."""
+    def get(self, name: str, new: bool = True) -> PredictiveAssociativeIndex:
+        """Returns a tenant; opens it, or with ``new`` creates it."""
         name = check_tenant(name)
         with self._mutex:
             self._check()
             self._close_unheld()
             index = self._find(name)
             if index is None:
-                store, gone = self._open(name), self._unheld
+                store, gone = self._open(name, new), self._unheld
                 index, background = self._make(self._names(), store)
                 store.database.mentions.give(self._store.database.mentions.naming)  # where nothing may be changed, too
                 self._opened[name] = _Opened(weakref.ref(index, lambda _: gone.append(name)), store, background)
@@ -113,9 +114,17 @@ class OpenTenants:
         return there
 
     def write(self, folder: Path) -> None:
-        """Writes the folder of each tenant into one folder."""
+        """Writes the folder of each tenant into one folder, without the tenants that are dropped meanwhile."""
         for name in self.names():
-            self.get(name).save(folder / folder_of(name))
+            for attempt in range(ATTEMPTS):
+                try:
+                    self.get(name, new=False).save(folder / folder_of(name))
+                    break
+                except (IndexClosed, IndexFormatError, InvalidInput):
+                    if name not in self.names():  # another thread or process dropped it
+                        break
+                    if attempt == ATTEMPTS - 1:  # it was not dropped and created again: the error is its own
+                        raise
 
     def close(self) -> None:
         """Closes all tenants, also the tenants in use."""
@@ -146,10 +155,12 @@ class OpenTenants:
         self._recent.pop(name, None)
         return None
 
-    def _open(self, name: str) -> Store:
-        """Opens the store of a tenant that is not open."""
+    def _open(self, name: str, new: bool) -> Store:
+        """Opens the store of a tenant that is not open; with ``new`` it may be a new tenant."""
         store, folders = self._store, self._store.tenant_folders
         path = None if folders is None or name in self._dropped else folders.find(name)
+        if path is None and not new:
+            raise InvalidInput(f"There is no tenant {name!r} any more.", "the name of a tenant", "See tenants().")
         encoder = None if store.space is None else store.space.encoder.duplicate(trainable=True)
         if folders is not None and folders.writable:
             if path is None:
