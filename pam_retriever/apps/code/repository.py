@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pam_retriever.errors import InvalidInput, PAMError
+from pam_retriever.limits import MAX_ID_BYTES
 
 # an untrusted repository must not run programs, open prompts or write files
 SAFE = (
@@ -32,6 +33,7 @@ STATUS = re.compile(rb"[A-Z]\d*")
 PIECE = 1 << 16
 SUBMODULE, LINK = "160000", "120000"
 LARGEST = 1_000_000  # bytes; a larger file is data, or generated
+LONGEST = MAX_ID_BYTES - 10  # bytes of a path: it is an id, which may end with a number
 SNIFFED = 8_000  # bytes in which git searches for a NUL to detect binary files
 
 
@@ -60,7 +62,7 @@ class Commit:
 
     Attributes:
         id: its full hash.
-        time: time of the committer, seconds since 1970.
+        time: time of the committer, seconds since 1970; -1 if a broken tool wrote none.
         message: the whole message.
         changes: the files that it changed.
     """
@@ -156,13 +158,13 @@ class Repository:
         return [_change(token, tokens) for token in tokens if token]
 
     def files(self, commit: str) -> list[File]:
-        """Returns the files of a commit that may be text: no links, submodules, ignored files or very large ones."""
+        """Returns the files of a commit that may be text: no links, submodules, ignored files, large ones, long paths."""
         found = []
         for line in self._run("ls-tree", "-r", "-z", "-l", "--full-tree", commit).stdout.split(b"\0"):
             if line:
                 about, path = line.split(b"\t", 1)
                 mode, _, blob, size = about.decode().split()
-                if mode not in {SUBMODULE, LINK} and int(size) <= LARGEST:
+                if mode not in {SUBMODULE, LINK} and int(size) <= LARGEST and len(_path(path).encode()) <= LONGEST:
                     found.append(File(_path(path), blob, int(size)))
         ignored = self._ignored([file.path for file in found])
         return [file for file in found if file.path not in ignored]
@@ -238,12 +240,17 @@ class Repository:
                 raise self._failed(errors.read())
 
     def _failed(self, errors: bytes) -> PAMError:
-        words = errors.decode("utf-8", "replace").strip().splitlines() or ["git failed"]
-        if "not a git repository" in words[0]:
+        lines = errors.decode("utf-8", "replace").strip().splitlines() or ["git failed"]
+        words = next((line for line in lines if line.startswith("fatal:")), lines[0])
+        if "not a git repository" in words:
             return InvalidInput(f"{self.path} is no git repository.", "one", "Pass the folder that holds .git.")
-        return RepositoryUnreadable(
-            f"git could not read {self.path}: {words[0]}.", "a whole repository", "Try git fsck."
-        )
+        got, whole, fix = f"git could not read {self.path}: {words}.", "a whole repository", "Try git fsck."
+        if any("promisor" in line for line in lines):
+            whole, fix = f"{whole}, not a partial clone", "Call git fetch --refetch --no-filter in it."
+        remedy = next((line.strip() for line in lines if "--add safe.directory" in line), None)
+        if remedy is not None:
+            whole, fix = "a repository of this user", f"If you trust it: {remedy}"
+        return RepositoryUnreadable(got, whole, fix)
 
 
 def _environment() -> dict[str, str]:
@@ -274,7 +281,7 @@ def _parsed(tokens: Iterator[bytes]) -> Iterator[Commit]:
 
 def _commit(header: tuple[bytes, bytes, bytes], changes: list[Change]) -> Commit:
     name, time, message = header
-    return Commit(name.decode(), int(time), message.decode("utf-8", "replace"), tuple(changes))
+    return Commit(name.decode(), int(time or -1), message.decode("utf-8", "replace"), tuple(changes))
 
 
 def _change(token: bytes, tokens: Iterator[bytes]) -> Change:
