@@ -158,7 +158,7 @@ class Repository:
         return [_change(token, tokens) for token in tokens if token]
 
     def files(self, commit: str) -> list[File]:
-        """Returns the files of a commit that may be text: no links, submodules, ignored files, large ones, long paths."""
+        """Returns the files of a commit that may be text: no links, submodules or ignored files, and no large ones."""
         found = []
         for line in self._run("ls-tree", "-r", "-z", "-l", "--full-tree", commit).stdout.split(b"\0"):
             if line:
