@@ -25,7 +25,7 @@ IDS = [f"m{at}" for at in range(COUNT)]
 CONFIG = FitConfig(hidden=8, passes=1)
 
 
-@pytest.fixture(scope="module", params=["faiss:ivf,sq8", "faiss:hnsw,sq8"])
+@pytest.fixture(scope="module", params=["faiss:ivf,sq8", pytest.param("faiss:hnsw,sq8", marks=pytest.mark.slow)])
 def saved(request, tmp_path_factory):
     """The folder of a fitted, closed index."""
     path = tmp_path_factory.mktemp("kept") / "index"

@@ -88,7 +88,7 @@ def test_others_ask_and_write_at_any_step_of_it(tmp_path, monkeypatch, kind, mod
     index.close()
 
 
-@pytest.mark.parametrize("kind", ["folder", "memory"])
+@pytest.mark.parametrize("kind", ["folder", pytest.param("memory", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("gone", ["memory", "trajectory"])
 @pytest.mark.parametrize("before", [False, True])
 def test_a_fit_knows_what_was_deleted_while_it_trained(tmp_path, monkeypatch, kind, gone, before):

@@ -13,7 +13,10 @@ from pam_retriever.model.keys import unit
 from pam_retriever.store.folder.ann_cache import UNUSABLE
 
 WIDTH, FIRST, LATER = 32, 4_000, 11_000
-TRAINED = ["flat,sq8", "hnsw,sq8", "ivf", "ivf,fp16", "ivf,sq8", "ivf,pq"]
+TRAINED = [
+    *("flat,sq8", "hnsw,sq8", "ivf,sq8"),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("ivf", "ivf,fp16", "ivf,pq")),
+]
 
 
 def around_one_point(seed: int, count: int) -> np.ndarray:

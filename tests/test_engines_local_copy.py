@@ -102,7 +102,7 @@ def test_all_processes_answer_like_an_index_in_memory(kind):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ENGINES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(WORKS), st.integers(0, 9), st.booleans()), min_size=4, max_size=14))
 def test_all_processes_answer_alike_after_any_changes(kind, works):
     compare_after_each_change(kind, works)

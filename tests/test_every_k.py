@@ -23,7 +23,13 @@ def vectors_and_texts() -> tuple[np.ndarray, list[str]]:
     return vectors, [" ".join(f"word{one}" for one in row) for row in words.tolist()]
 
 
-@pytest.fixture(scope="module", params=["stored", "observed", "used", "observed and used", "fitted", "fitted and used"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        *("stored", "observed and used", "fitted", "fitted and used"),
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("observed", "used")),
+    ],
+)
 def index(request) -> PredictiveAssociativeIndex:
     """An index in which not every memory is a candidate."""
     random, (vectors, texts) = np.random.default_rng(1), vectors_and_texts()

@@ -111,7 +111,7 @@ def test_a_filter_finds_what_python_finds(stored, where):
     compare(PredictiveAssociativeIndex(dim=1, backend="exact"), stored, where)
 
 
-@pytest.mark.parametrize("examples", [20, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [20, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ENGINES)
 def test_an_engine_finds_what_python_finds(kind, examples):
     index = PredictiveAssociativeIndex(dim=1, backend=fresh_engine(kind))

@@ -116,7 +116,7 @@ class IndexMachine(RuleBasedStateMachine):
             self.folder.cleanup()
 
 
-@pytest.mark.parametrize("examples", [5, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [5, pytest.param(30, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("backend", ["exact", "faiss", "faiss:hnsw", "faiss:ivf"])
 def test_any_sequence_of_calls(backend, examples):
     machine = type("Machine", (IndexMachine,), {"backend": backend})

@@ -191,7 +191,7 @@ question = st.fixed_dictionaries(
 change = st.tuples(st.sampled_from(["add", "delete", "observe"]), st.integers(0, PLACES - 1))
 
 
-@pytest.mark.parametrize("examples", [3, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [3, pytest.param(20, marks=pytest.mark.slow)])
 def test_random_operations_show_nothing_of_another(examples):
     steps = st.lists(st.one_of(question, change), min_size=5, max_size=25)
     check = given(steps, st.integers(0, 2**32 - 1))(check_isolation)

@@ -63,13 +63,13 @@ def test_the_texts_leave_no_ties():
 
 
 @given(operations=operations)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_fresh_store_agrees(operations):
     run(operations, PAMVectorStore(TableEmbedder()))
 
 
 @given(operations=operations)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_fitted_store_agrees(operations, fitted):
     run(operations, PAMVectorStore.load_local(fitted, TableEmbedder()))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pam_retriever
@@ -48,6 +49,11 @@ STILL_UPWARD = {
 }
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
 def folder(module: str) -> str:
     return module.split(".")[1] if "." in module else ""
 
@@ -57,7 +63,7 @@ def arrows() -> Iterator[tuple[str, str, Path]]:
     for path in PACKAGE.rglob("*.py"):
         inside = path.relative_to(PACKAGE)
         here = inside.parts[0] if len(inside.parts) > 1 else inside.stem
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "pam_retriever":
                 names = [folder(node.module)] if "." in node.module else [alias.name for alias in node.names]
                 yield from ((here, name, path) for name in names if name != here)
@@ -84,7 +90,7 @@ def test_no_folder_holds_more_files_than_one_can_read():
 
 def test_nothing_unsafe_is_imported():
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
             assert not {"pickle", "marshal", "shelve", "joblib"} & set(names), path
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

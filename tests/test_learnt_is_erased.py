@@ -54,7 +54,10 @@ def stored(index: PredictiveAssociativeIndex) -> set[str]:
 
 
 @pytest.mark.parametrize("others", [True, False])
-@pytest.mark.parametrize("kind", ["exact", "faiss:flat", "faiss:hnsw", "faiss:ivf,sq8"])
+@pytest.mark.parametrize(
+    "kind",
+    ["exact", "faiss:ivf,sq8", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("faiss:flat", "faiss:hnsw"))],
+)
 def test_nothing_that_was_learnt_outlives_the_last_experience(kind, others, tmp_path):
     path = tmp_path / "index"
     index = fill(PredictiveAssociativeIndex.open(path, dim=DIM, backend=kind))

@@ -157,6 +157,10 @@ MIXTURES = {
 }
 
 
+def same(change: Callable[[str], str]) -> Callable[[str], str]:
+    return change
+
+
 def of_regression(change: Callable[[str], str]) -> Callable[[str], str]:
     """Returns a function that changes the mixture in the setting of the regression."""
 
@@ -167,12 +171,18 @@ def of_regression(change: Callable[[str], str]) -> Callable[[str], str]:
     return changed
 
 
+QUICK_MIXTURES = {"cut", "infinite", "other features", "no calibration"}  # the others are slow tests
 DAMAGED = [
-    *(pytest.param("mixture", setting("mixture", change), id=f"mixture: {name}") for name, change in MIXTURES.items()),
     *(
-        pytest.param("learnt_requests", setting("learnt_requests", of_regression(change)), id=f"regression: {name}")
+        pytest.param(
+            key,
+            setting(key, kind(change)),
+            id=f"{label}: {name}",
+            marks=[] if name in QUICK_MIXTURES else [pytest.mark.slow],
+        )
+        for key, label, kind in (("mixture", "mixture", same), ("learnt_requests", "regression", of_regression))
         for name, change in MIXTURES.items()
-        if name != "cut"
+        if (label, name) != ("regression", "cut")  # this cuts the whole setting, below
     ),
     pytest.param("learnt_requests", setting("learnt_requests", lambda stored: stored[:50]), id="regression: cut"),
     *(

@@ -48,7 +48,7 @@ class World:
         return shares[0], shares[1]
 
 
-@pytest.mark.parametrize("with_words", [0.0, 0.1])
+@pytest.mark.parametrize("with_words", [0.0, pytest.param(0.1, marks=pytest.mark.slow)])
 def test_questions_in_words_are_answered_as_before_the_fit(with_words):
     world = World()
     index = world.index(with_words)

@@ -6,7 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-import sentence_transformers
 
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex
 from pam_retriever.apps import exploring
@@ -48,7 +47,7 @@ def loads(monkeypatch) -> list[str]:
         def encode_query(self, texts: list[str], **options: object) -> np.ndarray:
             return np.ones((len(texts), DIM))
 
-    monkeypatch.setattr(sentence_transformers, "SentenceTransformer", Loading)
+    monkeypatch.setattr("sentence_transformers.SentenceTransformer", Loading)
     return loaded
 
 
