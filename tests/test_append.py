@@ -261,3 +261,25 @@ def asked(index):
     ids = sorted(record.id for record in index.find())
     directed = [index.recall(id, 12, direction=way) for id in ids[:8] for way in (None, "after", "before")]
     return [*directed, *index.recall_next_many([[id] for id in ids[:8]], 12), index.recall_next(ids[:3], 12)]
+
+
+@pytest.mark.parametrize("gone", ["delete", "delete_trajectory", "replaced", "prune"])
+def test_nothing_is_left_of_a_session_that_is_gone(planted: Planted, gone: str) -> None:
+    """An agent that deletes old sessions and never fits keeps no setting of each session that there ever was."""
+    index = PredictiveAssociativeIndex(dim=DIM)
+    for at in range(3):
+        for session in ("old", "older", "new"):
+            index.append(session, planted.vectors[at], id=f"{session}{at}")
+    if gone == "delete":
+        index.delete([f"{session}{at}" for session in ("old", "older") for at in range(3)])
+    elif gone == "delete_trajectory":
+        index.delete_trajectory(["old", "older"])
+    elif gone == "replaced":
+        index.observe_many([Trajectory(ids=["new2", "new0"], id=session) for session in ("old", "older")])
+    else:
+        for _ in range(5):
+            index.observe(["new0", "new1", "new2"])
+        assert index.prune(keep=3) == 6
+    number = next(iter(index._store.database.trajectories.numbers(ids=["new"])))
+    assert index._store.database.settings.all("grew:") == {f"grew:{number}": 0}
+    assert index.overview().new_trajectories == len(index.trajectories())

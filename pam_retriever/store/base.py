@@ -16,7 +16,7 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.experience.trajectories import Episode
 from pam_retriever.model.episode_embeddings import with_codes
 from pam_retriever.model.forward import PredictorWeights
-from pam_retriever.store import learnt
+from pam_retriever.store import growth, learnt
 from pam_retriever.store.appending import NewStep, number_of
 from pam_retriever.store.capacity import Capacity
 from pam_retriever.store.database import Database, Step
@@ -186,7 +186,7 @@ class Store(ABC):
             held = self.database.trajectories.numbers(rows=rows) if len(rows) else []
             self.database.memories.remove(rows)
             if held:
-                self.database.trajectories.remove_empty(held)
+                growth.remove_empty(self.database, held)
             learnt.mark_forgotten_rows(self.database, self.links, rows)
             discarded = learnt.discard(self.database, learnt.stale(self.database, self.links, rows, with_learnt))
 
@@ -247,7 +247,7 @@ class Store(ABC):
         """Deletes trajectories, but not their memories; returns how many were stored."""
         self.follow_database()
         with self.database.transaction():
-            self.database.trajectories.remove(numbers)
+            growth.remove(self.database, numbers)
             mark_forgotten(self.database.settings)
         self.apply_after_commit(change=lambda: self.links.remove_trajectories(numbers))
         return len(numbers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -67,6 +67,25 @@ def settle_growth(database: Database, ends: Mapping[int, int]) -> None:
         if database.trajectories.end_of(number) > ends[number]:
             database.settings.set(f"{GREW}{number}", ends[number])
         else:
+            database.settings.remove(f"{GREW}{number}")
+
+
+def remove(database: Database, numbers: Sequence[int]) -> None:
+    """Inside a transaction: removes trajectories, and what is recorded about them. Their memories stay."""
+    database.trajectories.remove(numbers)
+    settle_removed(database, numbers)
+
+
+def remove_empty(database: Database, numbers: Sequence[int]) -> None:
+    """Inside a transaction: removes those of these trajectories without steps, and what is recorded about them."""
+    database.trajectories.remove_empty(numbers)
+    settle_removed(database, numbers)
+
+
+def settle_removed(database: Database, numbers: Iterable[int]) -> None:
+    """Inside a transaction: removes the settings of those of these trajectories that have no step any more."""
+    for number in numbers:
+        if database.settings.get(f"{GREW}{number}") is not None and not database.trajectories.end_of(number):
             database.settings.remove(f"{GREW}{number}")
 
 

@@ -12,6 +12,7 @@ from pam_retriever.experience.feedback import LEARNT_REQUESTS, MIXTURE
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.store.database import Database, Settings
 from pam_retriever.store.feedback_fit import LearntFrom
+from pam_retriever.store.growth import settle_removed
 from pam_retriever.store.model_metadata import FORGOTTEN, mark_forgotten, read_model
 from pam_retriever.types import Int64
 
@@ -48,7 +49,9 @@ def mark_forgotten_rows(database: Database, links: CooccurrenceGraph, gone: Int6
 
 def forget_rows(database: Database, links: CooccurrenceGraph, gone: Int64) -> None:
     """Inside a transaction: removes memories like ``Database.forget``, and the regression that learnt any of them."""
+    held = database.trajectories.numbers(rows=gone)
     database.forget(gone)
+    settle_removed(database, held)
     mark_forgotten_rows(database, links, gone)
     discard(database, stale_requests(database, gone))
 

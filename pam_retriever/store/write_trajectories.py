@@ -11,7 +11,7 @@ from pam_retriever.errors import UnknownId
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.experience.trajectories import Episode
 from pam_retriever.store.database import Database, Step
-from pam_retriever.store.growth import mark_grown
+from pam_retriever.store.growth import mark_grown, settle_removed
 from pam_retriever.store.storing import NewMemories
 from pam_retriever.types import Float32, Int64
 
@@ -95,6 +95,7 @@ def _put_steps(database: Database, episode: Episode, there: bool) -> WrittenTraj
     grown = stored_beginning(database, episode, steps) if there else None
     if grown is None:
         number, replaced = database.trajectories.put(episode.id, steps)
+        settle_removed(database, () if replaced is None else (replaced,))
         return WrittenTrajectory(number, replaced, *_columns(steps))
     number, first = grown
     more = [step for step in steps[first:] if step]
