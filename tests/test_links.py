@@ -112,3 +112,57 @@ def test_links_count_by_salience():
     _, linked, weight = links.of(np.array([0]), 2)
     assert linked.tolist() == [1, 2, 3]
     np.testing.assert_allclose(weight, [2, 0, 3 + 1])
+
+
+changes = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.integers(1, 4), st.lists(st.integers(-1, 6), min_size=1, max_size=6)),
+        st.tuples(st.just("remove"), st.sets(rows, min_size=1, max_size=2)),
+        st.tuples(st.just("remove_trajectories"), st.sets(st.integers(1, 4), min_size=1, max_size=2)),
+    ),
+    max_size=8,
+)
+
+
+@given(trajectories, changes, st.sampled_from([0, 3, 4_096]))
+def test_a_changed_graph_answers_as_one_that_is_read_from_the_database(before, changed, tail):
+    """A writer that runs for weeks answers as a reader that opens its folder today."""
+    links, last = flat(before), len(before)
+    ends = {name: (name, len(steps)) for name, steps in enumerate(before, 1)}  # number and length, by name
+    tail, module.TAIL = module.TAIL, tail
+    try:
+        for kind, *given_to in changed:
+            if kind == "append":
+                name, steps = given_to
+                number, first = ends.get(name, (last + 1, 0))
+                ends[name], last = (number, first + len(steps)), max(last, number)
+                links.append(np.array(steps), np.full(len(steps), number), first + np.arange(len(steps)))
+            elif kind == "remove":
+                links.remove(np.array(sorted(given_to[0])))
+            else:
+                links.remove_trajectories([ends.pop(name)[0] for name in given_to[0] if name in ends])
+            again, asked = CooccurrenceGraph(*links.steps()), np.arange(7)
+            for reach in range(1, 5):
+                assert links.in_long(asked, reach).tolist() == again.in_long(asked, reach).tolist()
+                assert links.newest(reach).tolist() == again.newest(reach).tolist()
+                assert [column.tolist() for column in links.around(asked, reach)] == [
+                    column.tolist() for column in again.around(asked, reach)
+                ]
+    finally:
+        module.TAIL = tail
+
+
+@pytest.mark.parametrize("grows", [False, True], ids=["whole sessions", "sessions that alternate"])
+def test_removed_steps_take_no_room(monkeypatch, grows):
+    """An agent that forgets as much as it stores, and is never opened again, neither grows nor becomes slower."""
+    monkeypatch.setattr(module, "TAIL", 64)
+    links, most = flat([[0, 1]]), 0
+    for session in range(2, 1_000, 2):
+        steps = np.arange(10 * session, 10 * session + 10)
+        for part in (steps[:5], steps[5:]) if grows else (steps,):
+            for number in (session, session + 1):
+                links.append(part + 10 * (number - session), np.full(len(part), number), part - steps[0])
+        links.remove(np.arange(10 * session - 100, 10 * session - 80))
+        most = max(most, sum(column.nbytes for column in links._columns))
+    assert len(links) <= 150
+    assert most < 20_000

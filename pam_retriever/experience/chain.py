@@ -30,6 +30,16 @@ class Chain:
             if last >= 0:
                 after.values[last] = first
 
+    def unlink(self, steps: Int64) -> None:
+        """Leaves out these steps, which hold no memory any more: others are connected past them."""
+        before, after = self._before.values, self._after.values
+        for at in steps.tolist():
+            last, following = before[at], after[at]
+            if last >= 0 and after[last] == at:
+                after[last] = following
+            if following >= 0 and before[following] == at:
+                before[following] = last
+
     def around(self, at: Int64, window: int) -> Int64:
         """Returns the steps before and after each of the steps ``at`` (n,), (n, 2 window)."""
         columns = []

@@ -41,6 +41,7 @@ class CooccurrenceGraph:
     direction: Direction | None = None
     _columns: tuple[GrowingArray, ...]
     _last_number: int
+    _stored: Int64 | None  # the steps that hold a memory, once a query needed them
 
     def __init__(self, rows: Int64, trajectory: Int64, position: Int64, salience: Float32 | None = None) -> None:
         self._keep(rows.copy(), trajectory, position, _salience(salience, rows))
@@ -71,7 +72,7 @@ class CooccurrenceGraph:
         return self._rows[there], self._trajectory[there], self._position[there], self._salience[there]
 
     def _sort(self) -> None:
-        if self._chain is not None:
+        if self._chain is not None or self._removed:
             self._keep(*self.steps())
             self._chain = None
         self._order = np.argsort(self._rows, kind="stable")
@@ -108,14 +109,20 @@ class CooccurrenceGraph:
             self.remove_trajectories(replaced)
         self._count(rows, 1)
         joints = self._joints(trajectory)
+        if joints and self._chain is None and self._removed:
+            self._sort()  # a chain leads past the steps that are removed later
+            joints = self._joints(trajectory)
         added: tuple[npt.NDArray[Any], ...] = (rows, trajectory, position, _salience(salience, rows))
         for column, values in zip(self._columns, added, strict=True):
             column.extend(values)
         self._last_number = max(self._last_number, int(trajectory.max(initial=0)))
+        self._removed += int(np.count_nonzero(rows < 0))
+        self._stored = None
         if joints and self._chain is None:
             self._chain = Chain()
         if self._chain is not None:
             self._chain.join(joints, len(self._rows))
+            self._chain.unlink(len(self._rows) - len(rows) + np.flatnonzero(rows < 0))
         if len(self._rows) - len(self._order) > TAIL:
             self._sort()
         else:
@@ -152,6 +159,7 @@ class CooccurrenceGraph:
         self._columns = tuple(GrowingArray(column) for column in (rows, trajectory, position, salience))
         self._last_number = int(trajectory.max(initial=0))
         self._removed = 0  # number of steps without a memory, at most
+        self._stored = None
 
     @property
     def _rows(self) -> Int64:
@@ -230,12 +238,17 @@ class CooccurrenceGraph:
     def in_long(self, rows: Int64, reach: int) -> Bools:
         """Returns for each of ``rows`` (R,) whether it is only in trajectories that go on for ``reach`` steps.
 
-        They may go on before the memory or after it. Its latest occurrences count, as in ``around``.
+        They may go on before the memory or after it. Its latest occurrences count, as in ``around``. Removed steps do
+        not count.
         """
         owner, at = self.occurrences(rows, MOST_OCCURRENCES)
         if self._chain is None:
-            ends = np.stack([np.maximum(at - reach, -1), at + reach], axis=1)
-            ends[ends >= len(self._rows)] = -1
+            there = self._stored_steps() if self._removed else None
+            count, place = (len(self._rows), at) if there is None else (len(there), np.searchsorted(there, at))
+            ends = np.stack([np.maximum(place - reach, -1), place + reach], axis=1)
+            ends[ends >= count] = -1
+            if there is not None:
+                ends[ends >= 0] = there[ends[ends >= 0]]
         else:
             ends = self._chain.around(at, reach)[:, [0, -1]]
         same = (ends >= 0) & (self._trajectory[ends] == self._trajectory[at][:, None])
@@ -328,6 +341,17 @@ class CooccurrenceGraph:
         self._count(self._rows[positions], -1)
         self._rows[positions] = -1
         self._removed += int(np.count_nonzero(positions))
+        self._stored = None
+        if self._chain is not None:
+            self._chain.unlink(np.flatnonzero(positions))
+        if self._removed > max(TAIL, len(self._rows) // 2):
+            self._sort()  # else a graph that is never read again would grow with all that it ever held
+
+    def _stored_steps(self) -> Int64:
+        """The steps that hold a memory."""
+        if self._stored is None:
+            self._stored = np.flatnonzero(self._rows >= 0)
+        return self._stored
 
     def _count(self, rows: Int64, change: int) -> None:
         rows = rows[rows >= 0]
