@@ -145,6 +145,7 @@ def test_a_changed_graph_answers_as_one_that_is_read_from_the_database(before, c
             for reach in range(1, 5):
                 assert links.in_long(asked, reach).tolist() == again.in_long(asked, reach).tolist()
                 assert links.newest(reach).tolist() == again.newest(reach).tolist()
+                assert set(links.most_experienced(reach)) == set(again.most_experienced(reach))
                 assert [column.tolist() for column in links.around(asked, reach)] == [
                     column.tolist() for column in again.around(asked, reach)
                 ]

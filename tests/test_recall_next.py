@@ -604,3 +604,16 @@ def test_wrong_settings_are_refused():
 def test_totals_are_of_each_question():
     found = np.array([0, 0, 2]), np.array([1, 2, 1]), np.array([1.0, 2.0, 4.0], np.float32)
     assert total(found, 3).tolist() == [3, 0, 4]
+
+
+def test_a_reader_answers_as_the_writer_where_all_memories_were_experienced_once(tmp_path):
+    random = np.random.default_rng(0)
+    with PredictiveAssociativeIndex.open(tmp_path / "index", dim=8) as writer:
+        for session in range(20):  # more memories than are candidates because they are frequent
+            ids = [f"{session}-{at}" for at in range(150)]
+            writer.add(random.standard_normal((150, 8)), ids)
+            writer.observe(ids)
+        with PredictiveAssociativeIndex.open(tmp_path / "index", read_only=True) as reader:
+            for session in range(20):
+                query = [f"{session}-3", f"{session}-4"]
+                assert writer.recall_next(query, k=20).ids == reader.recall_next(query, k=20).ids

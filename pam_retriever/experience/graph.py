@@ -243,7 +243,9 @@ class CooccurrenceGraph:
         """
         owner, at = self.occurrences(rows, MOST_OCCURRENCES)
         if self._chain is None:
-            there = self._stored_steps() if self._removed else None
+            if self._removed and self._stored is None:
+                self._stored = np.flatnonzero(self._rows >= 0)
+            there = self._stored
             count, place = (len(self._rows), at) if there is None else (len(there), np.searchsorted(there, at))
             ends = np.stack([np.maximum(place - reach, -1), place + reach], axis=1)
             ends[ends >= count] = -1
@@ -304,10 +306,15 @@ class CooccurrenceGraph:
         return found
 
     def most_experienced(self, n: int) -> Int64:
-        """Returns up to ``n`` memories with the most steps, unordered."""
-        n = min(n, self._memories)
-        found: Int64 = np.argpartition(-self._times, n - 1)[:n] if n else np.empty(0, np.int64)
-        return found
+        """Returns up to ``n`` memories with the most steps, unordered; of those with as many, those stored first."""
+        rows, few = self._rows, len(self._times) > 4 * len(self._rows)  # rows of removed memories are not used again
+        rows = np.unique(rows[rows >= 0]) if few else np.flatnonzero(self._times)
+        times = self._times[rows]
+        if len(rows) <= n:
+            return rows
+        least = np.partition(times, len(rows) - n)[len(rows) - n]
+        more = rows[times > least]
+        return np.concatenate([more, rows[times == least][: n - len(more)]])
 
     def _co_occurrences(
         self, owner: Int64, at: Int64, window: int, direction: Direction | None
@@ -346,12 +353,6 @@ class CooccurrenceGraph:
             self._chain.unlink(np.flatnonzero(positions))
         if self._removed > max(TAIL, len(self._rows) // 2):
             self._sort()  # else a graph that is never read again would grow with all that it ever held
-
-    def _stored_steps(self) -> Int64:
-        """The steps that hold a memory."""
-        if self._stored is None:
-            self._stored = np.flatnonzero(self._rows >= 0)
-        return self._stored
 
     def _count(self, rows: Int64, change: int) -> None:
         rows = rows[rows >= 0]
