@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import tempfile
 
 import numpy as np
@@ -10,6 +11,7 @@ from test_durability import make
 
 from pam_retriever import PredictiveAssociativeIndex, StorageError
 from pam_retriever.index import open_tenants
+from pam_retriever.store.faults import explained
 from pam_retriever.store.folder import tenants
 from pam_retriever.store.folder.repair import check
 from pam_retriever.store.sqlite.database import SQLiteDatabase
@@ -102,3 +104,9 @@ def test_a_tenant_is_made_without_a_temporary_folder(tmp_path, monkeypatch):
         index.tenant("bob").add(np.eye(3), ["a", "b", "c"])
         assert len(index.tenant("ann")) == len(index.tenant("bob")) == 3
     assert check(tmp_path / "index") == []
+
+
+def test_where_sqlite_has_no_temporary_folder_the_error_names_it(tmp_path):
+    """SQLite reports that it cannot open a file, without its name: the database, or a temporary file beside it."""
+    with pytest.raises(StorageError, match=r"temporary files.*TMPDIR"), explained(tmp_path):
+        raise sqlite3.OperationalError("unable to open database file")

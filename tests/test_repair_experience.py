@@ -57,6 +57,16 @@ def test_repair_removes_what_is_damaged(folder, name):
         ask(index)
 
 
+@pytest.mark.parametrize("name", [name for name in DAMAGES if "JSON" in name])
+def test_check_names_a_setting_that_is_no_json_once(folder, name):
+    damage(folder, DAMAGES[name])
+    assert len(check(folder)) == 1
+    damage(folder, setting("forgotten", lambda _: "{"))  # of another part of the index
+    found = check(folder)
+    assert len(found) == 2
+    assert "'forgotten'" in found[1]
+
+
 @pytest.mark.parametrize("name", [name for name in DAMAGES if "model" not in name])
 @pytest.mark.parametrize("again", [False, True])
 def test_a_fit_replaces_what_is_damaged_or_says_how(folder, name, again):

@@ -29,7 +29,8 @@ SQLITE_ADVICE = {
     "readonly": ADVICE[errno.EROFS],
     "disk I/O error": "Check the disk: its health, its room, that the folder is still there, and that"
     " the folder for temporary files (TMPDIR) can be written.",
-    "unable to open": ADVICE[errno.EACCES],
+    "unable to open": "Check who may write there, and in the folder for temporary files (TMPDIR), or open it with"
+    " read_only=True.",
 }
 DAMAGE = ("malformed", "decode", "file format")
 

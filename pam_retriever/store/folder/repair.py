@@ -191,8 +191,9 @@ def _contents(folder: Path, manifest: Manifest, database: SQLiteDatabase) -> Ite
         yield f"and {counted(len(wrong) - NAMED, 'more request')}"
     yield from damaged_weights(database.connection)
     database.memories.find({}, None)  # metadata that are not JSON
-    yield from (line for _, line in _unsound(database))
-    database.settings.all()
+    unsound = dict(_unsound(database))
+    yield from unsound.values()
+    database.settings.all(without=unsound)
     for name in ENCODERS:
         if database.settings.get(name) is not None and database.settings.weights(name) is None:
             yield f"the weights of the {name} are missing"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Container
 
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.filters.stored import to_json
@@ -70,10 +71,11 @@ class SQLiteSettings:
         self._connection.changes.settings.add(key)
         self._connection.fetch(PUT_SETTING, [key, to_json(value)])
 
-    def all(self, prefix: str = "") -> dict[str, object]:
-        """Returns every setting whose key begins with ``prefix``, except the log of changes."""
+    def all(self, prefix: str = "", without: Container[str] = ()) -> dict[str, object]:
+        """Returns every setting whose key begins with ``prefix``, except ``without`` and the log of changes."""
         found = self._connection.fetch(f"SELECT key, value {SETTINGS} ORDER BY key")
-        return {key: from_json(value, f"The setting {key!r}") for key, value in found if key.startswith(prefix)}
+        wanted = ((key, value) for key, value in found if key.startswith(prefix) and key not in without)
+        return {key: from_json(value, f"The setting {key!r}") for key, value in wanted}
 
     def remove(self, key: str) -> None:
         self._connection.changes.settings.add(key)
