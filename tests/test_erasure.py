@@ -17,6 +17,7 @@ from engine_servers import ENGINES, fresh_engine, postgres
 from pam_retriever import ErasureReport, InvalidInput, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.store.folder.repair import check, repair
 from pam_retriever.store.sqlite import connection, words
+from pam_retriever.store.view import frozen
 
 DIM = 32
 
@@ -295,6 +296,17 @@ def test_the_report_names_a_reader_that_still_needs_the_journal(tmp_path, monkey
     assert index.erase([]).remaining == ()
     assert traces.found(path, ids_of(0, 5)) == set()
     index.close()
+
+
+def test_the_report_says_that_a_running_fit_needs_the_journal(tmp_path, monkeypatch):
+    """A fit in the background reads the state in which it began, also if no other process has the folder open."""
+    monkeypatch.setattr(connection, "LOCK_SECONDS", 0.1)
+    with PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM) as index:
+        index.add(np.eye(DIM)[:3], ["a", "b", "c"], texts=["aqueous words", "b", "c"])
+        with frozen(index._store, index._lock):
+            report = index.erase(["a"])
+        assert "a fit that runs" in report.remaining[0]
+        assert index.erase([]).remaining == ()
 
 
 def test_words_are_found_however_often_some_were_erased():

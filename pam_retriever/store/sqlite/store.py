@@ -248,7 +248,8 @@ class SQLiteStore(Store):
         model = read_model(database.settings)
         remaining += weights.remove_other_predictors(self.folder, keep=None if model is None else model["file"])
         if not settled:
-            remaining.append("the journal (*-wal), until the readers that are open close and erase or close is called")
+            who = "the readers that are open close, or a fit that runs ends,"
+            remaining.append(f"the journal (*-wal), until {who} and erase or close is called")
         copies = sorted(path.name for path in self.folder.glob("damaged-*"))
         remaining += [f"{name}, which repair put aside: delete it" for name in copies]
         return overwritten, remaining
