@@ -120,6 +120,8 @@ def test_scores_are_put_in_the_metadata_on_demand_only():
         (document.metadata["score"] for document in scored), reverse=True
     )
     assert store.get_by_ids([plain[0].id]) == plain[:1]
+    with pytest.raises(InvalidInput, match=r"score_key='place'.*metadata"):  # it would replace what is stored
+        PAMRetriever(vectorstore=store, score_key="place").invoke("s3 p0")
 
 
 # ---- asynchronous

@@ -244,6 +244,8 @@ def test_save_and_load_keep_everything(tmp_path):
         store.save_local(tmp_path / "store", overwrite=False)
     loaded = PAMVectorStore.load_local(tmp_path / "store", TableEmbedder())
     assert loaded.index.dim == DIM
+    for allowed in (True, False):  # as code that was written for FAISS says
+        PAMVectorStore.load_local(tmp_path / "store", TableEmbedder(), allow_dangerous_deserialization=allowed)
     assert loaded.similarity_search_with_score("s1 p1", k=24) == store.similarity_search_with_score("s1 p1", k=24)
     assert loaded.recall_with_score("s1 p1", k=24) == store.recall_with_score("s1 p1", k=24)
     other = PAMVectorStore.load_local(tmp_path / "store", TableEmbedder(dim=DIM + 1))

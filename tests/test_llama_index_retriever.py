@@ -186,6 +186,9 @@ def test_a_node_that_stands_for_another_retriever(index):
 
 
 def test_invalid_arguments_are_refused(index):
+    for k in (0, -1, 1.5, "3", None):
+        with pytest.raises(InvalidInput, match="similarity_top_k"):
+            PAMRetriever(index, similarity_top_k=k)
     with pytest.raises(InvalidInput, match="mode='vibes'"):
         PAMRetriever(index, mode="vibes")
     with pytest.raises(InvalidInput, match="SimpleVectorStore"):

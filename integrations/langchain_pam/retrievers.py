@@ -76,8 +76,8 @@ class PAMRetriever(KnownFields, BaseRetriever):
         direction: "after" or "before": only documents after, or before, the query count as linked to it.
         tenant: use only this tenant of the store, see ``PAMVectorStore.tenant``; ``invoke(query, tenant="ann")`` sets
             it for one call.
-        score_key: metadata key for the score of a retrieved document. Without it, documents have only the stored
-            metadata.
+        score_key: metadata key for the score of a retrieved document; no retrieved document may have it already.
+            Without it, documents have only the stored metadata.
 
     Raises:
         InvalidInput: a field is unknown, or both ``filter`` and ``where`` are given.
@@ -275,8 +275,18 @@ def _of_tenant(store: PAMVectorStore, tenant: str | None) -> PAMVectorStore:
 
 
 def _documents(scored: list[tuple[Document, float]], score_key: str | None) -> list[Document]:
-    """Returns the documents; with a key, the metadata of each has its score."""
+    """Returns the documents; with a key, the metadata of each has its score.
+
+    Raises:
+        InvalidInput: a document has stored metadata under this key.
+    """
     if score_key is not None:
         for document, score in scored:
+            if score_key in document.metadata:
+                raise InvalidInput(
+                    f"Got score_key={score_key!r}, and the document {document.id!r} has it in its metadata.",
+                    "a key that no document has",
+                    "Choose another key: the score would replace what is stored.",
+                )
             document.metadata[score_key] = score
     return [document for document, _ in scored]

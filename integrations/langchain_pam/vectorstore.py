@@ -561,8 +561,22 @@ class PAMVectorStore(StoredFeedback, VectorStore):
         self._stored("save_local").save(folder, overwrite=overwrite)
 
     @classmethod
-    def load_local(cls, folder: str | Path, embedding: Embeddings, **kwargs: Any) -> Self:
+    def load_local(
+        cls,
+        folder: str | Path,
+        embedding: Embeddings,
+        *,
+        allow_dangerous_deserialization: bool = False,  # noqa: ARG003 - so that code for FAISS runs
+        **kwargs: Any,
+    ) -> Self:
         """Reads a saved store into memory; ``kwargs`` are the other arguments of the class.
+
+        Args:
+            folder: the folder of ``save_local``.
+            embedding: of the store.
+            allow_dangerous_deserialization: accepted, because FAISS requires it. Nothing depends on it: no pickle is
+                read.
+            kwargs: other arguments of the class.
 
         Raises:
             IndexFormatError: the folder has no store, or a store that is damaged or of a newer version.

@@ -23,6 +23,7 @@ from pam_retriever.model.keys import MODES, Mode
 from pam_retriever.retrieval.query import check_direction
 from pam_retriever.retrieval.timeline import Interval
 from pam_retriever.types import Direction, Time
+from pam_retriever.validation import check_count
 
 OF_A_RECALL = tuple(RecallArguments.__annotations__)  # attributes below
 
@@ -58,7 +59,7 @@ class PAMRetriever(BaseRetriever):
         verbose: print the steps of a recursive retrieval.
 
     Raises:
-        InvalidInput: the mode is unknown, or the index has another store.
+        InvalidInput: the mode is unknown, ``similarity_top_k`` is below 1, or the index has another store.
     """
 
     def __init__(
@@ -93,7 +94,8 @@ class PAMRetriever(BaseRetriever):
         store = _store_of(index_or_store)
         self._store = store if tenant is None else store.tenant(tenant)
         self._embed_model = embed_model
-        self.similarity_top_k, self.mode, self.hops = similarity_top_k, mode, hops
+        self.similarity_top_k = check_count("similarity_top_k", similarity_top_k)
+        self.mode, self.hops = mode, hops
         self.where, self.filters, self.channels = where, filters, channels
         self.min_score, self.faithful, self.decay, self.now = min_score, faithful, decay, now
         self.when, self.cue_where, self.feedback_where = when, cue_where, feedback_where
