@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -34,10 +34,10 @@ from benchmarks.real.data import find
 from benchmarks.real.documents import cached_encoder
 from benchmarks.real.use import evaluate, gains
 from benchmarks.real.use_baselines import matrix, nearest, scaled
-from benchmarks.real.use_tasks import TASKS, Requests, Scores, Task, read
+from benchmarks.real.use_tasks import TASKS, Requests, Scores, Task, of_repository, read
 from benchmarks.real.use_words import splitter
 from pam_retriever import PredictiveAssociativeIndex
-from pam_retriever.apps.code import CodeMemory, Repository, learn, learning
+from pam_retriever.apps.code import CodeMemory, learning
 from pam_retriever.apps.code.texts import path_words
 from pam_retriever.embedding import Embedder
 from pam_retriever.retrieval.mixture.words import BM25, WordIndex
@@ -257,27 +257,6 @@ def tuned(task: Task) -> float:
     )
     worth = {life: evaluate(inner, simple(found, life)["all three summed"])["R@5"]["mean"] for life in HALF_LIVES}
     return max(worth, key=worth.__getitem__)
-
-
-def of_repository(path: Path, embed: Callable[[list[str]], Scores]) -> Task:
-    """Reads a git repository as a task, as ``pam-retriever git`` does; the last fifth of the commits are tests."""
-    index = PredictiveAssociativeIndex(1, embedder=lambda texts: np.ones((len(texts), 1), np.float32))
-    learn(index, Repository(path))
-    files = index.find({"kind": learning.FILE})
-    position = {file.id: at for at, file in enumerate(files)}
-    commits = [one for one in index.feedbacks() if one.text and one.text.strip()]
-    texts, used = [str(one.text) for one in commits], [[position[id] for id in one.used] for one in commits]
-    every, first = Requests(texts, embed(texts), used), round(0.8 * len(texts))
-    contents = [str(file.text) for file in files]
-    return Task(
-        "code-own",
-        contents,
-        embed(contents),
-        every.take(np.arange(first)),
-        every.take(np.arange(first, len(texts))),
-        np.full(len(texts) - first, -1),
-        np.ones(len(contents), bool),
-    )
 
 
 def main() -> None:

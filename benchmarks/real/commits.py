@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from benchmarks import report
 from benchmarks.real import data
-from benchmarks.real.code_memory import of_repository
+from benchmarks.real.use_tasks import of_repository
 from pam_retriever import FitConfig, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.retrieval.sequences import mixture
 

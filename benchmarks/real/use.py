@@ -9,14 +9,15 @@ Protocols: ``use`` runs the tests after the last 6,000 (ToolLens) or 3,000 exper
 after the last 100, 300, ...; ``never`` after a fifth of the items was removed from experience; ``changed`` gives one
 file of a test as the cue, and the other files are relevant. The 400 tests are
 ``numpy.random.default_rng(0).permutation(len(test))[:400]``, sorted. ``--tune`` never reads the tests: it learns from
-the first 64 % and judges on the next 16 % or on the last 20 % of experience.
+the first 64 % and judges on the next 16 % or on the last 20 % of experience. ``--repository`` takes a git repository
+instead of the tasks, as ``pam-retriever git`` reads it; its last fifth of commits are the tests.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from benchmarks.real.use_tasks import (
     changed,
     last,
     never_used,
+    of_repository,
     read,
     some,
     tuning,
@@ -129,6 +131,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", help="folder of the tasks (default: 'use' in PAM_DATA_DIR)")
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), help="tasks to run, each a subfolder")
+    parser.add_argument("--repository", type=Path, help="a git repository to use instead of the tasks")
     parser.add_argument("--protocols", nargs="+", default=["use"], choices=["use", "all", "curve", "never", "changed"])
     parser.add_argument(
         "--tune", choices=["weights", "judge"], help="use a part of the experience as queries instead of the tests"
@@ -144,11 +147,15 @@ def main() -> None:
     parser.add_argument("--embedder", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
     parser.add_argument("--name", default="real/use", help="name of the JSON file in benchmarks/results")
     arguments = parser.parse_args()
-    folder = find(arguments.folder, ("use",), __doc__ or "")
     embed = load_encoder(arguments.embedder)
+    if arguments.repository is not None:
+        tasks: Iterable[Task] = [of_repository(arguments.repository, embed)]
+    else:
+        folder = find(arguments.folder, ("use",), __doc__ or "")
+        tasks = (read(folder / name, embed, with_tests=arguments.tune is None) for name in arguments.tasks)
     results: dict[str, Any] = {}
-    for name in arguments.tasks:
-        task = read(folder / name, embed, with_tests=arguments.tune is None)
+    for task in tasks:
+        name = task.name
         if arguments.tune:
             task = tuning(task, arguments.tune)
             task = some(task, arguments.most or len(task.tests))

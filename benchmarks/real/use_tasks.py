@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.apps.code import Repository, learn, learning
+
 Scores = npt.NDArray[np.float32]
 TASKS = ("toollens", "code-flask", "code-brian2", "code-requests")
 LAST = {"toollens": 6000}
@@ -74,6 +77,27 @@ def read(folder: Path, embed: Callable[[list[str]], Scores], with_tests: bool) -
     tests = requests(_lines(folder / "test.jsonl")) if with_tests else experience.take(np.empty(0, np.int64))
     none = np.full(len(tests), -1)
     return Task(folder.name, texts, embed(texts), experience, tests, none, np.ones(len(texts), bool))
+
+
+def of_repository(path: Path, embed: Callable[[list[str]], Scores]) -> Task:
+    """Reads a git repository as a task, as ``pam-retriever git`` does; the last fifth of the commits are tests."""
+    index = PredictiveAssociativeIndex(1, embedder=lambda texts: np.ones((len(texts), 1), np.float32))
+    learn(index, Repository(path))
+    files = index.find({"kind": learning.FILE})
+    position = {file.id: at for at, file in enumerate(files)}
+    commits = [one for one in index.feedbacks() if one.text and one.text.strip()]
+    texts, used = [str(one.text) for one in commits], [[position[id] for id in one.used] for one in commits]
+    every, first = Requests(texts, embed(texts), used), round(0.8 * len(texts))
+    contents = [str(file.text) for file in files]
+    return Task(
+        "code-own",
+        contents,
+        embed(contents),
+        every.take(np.arange(first)),
+        every.take(np.arange(first, len(texts))),
+        np.full(len(texts) - first, -1),
+        np.ones(len(contents), bool),
+    )
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
