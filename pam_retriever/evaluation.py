@@ -69,7 +69,8 @@ class Worth:
 
     Attributes:
         kind: "question", "seen cue" or "unseen cue" of past requests; "next, ..." of the steps of trajectories.
-        source: the name of the source, or "mixture".
+        source: the name of the source, or "mixture"; "mixture, new requests" on the questions that resemble no past
+            request (cosine below .85), if others do.
         questions: number of questions.
         recall: R@10.
         calibration_error: the expected calibration error of the confidence, for the mixture.
@@ -112,7 +113,9 @@ class Validation:
             rows = [row for row in self.worths if row.kind == kind]
             lines.append(f"{kind}, {rows[0].questions} held out: R@10")
             width = max(len(row.source) for row in rows)
-            lines += [f"  {row.source:<{width}} {row.recall}" for row in sorted(rows, key=lambda row: row.recall.mean)]
+            for row in sorted(rows, key=lambda row: row.recall.mean):
+                count = "" if row.questions == rows[0].questions else f" of {counted(row.questions, 'question')}"
+                lines.append(f"  {row.source:<{width}} {row.recall}{count}")
         return "\n".join(lines)
 
 

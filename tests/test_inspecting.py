@@ -93,6 +93,27 @@ def test_the_report_lists_the_sources_that_say_something():
         assert not listed & {"times", "mentions", "names"}
 
 
+@pytest.mark.parametrize("repeats", [True, False])
+def test_the_report_has_the_recall_of_new_requests_if_others_are_repeated(repeats):
+    """Half of the requests are made for the second time; what a new one needs cannot be known."""
+    random = np.random.default_rng(0)
+    index = PredictiveAssociativeIndex(DIM)
+    index.add(random.standard_normal((60, DIM)), [f"m{at}" for at in range(60)])
+    vectors, needed = random.standard_normal((120, DIM)), random.integers(0, 60, 120)
+    for at in range(120):
+        again = random.integers(0, at) if repeats and at % 2 else at
+        index.feedback(vectors[again], [f"m{needed[again]}"])
+        vectors[at], needed[at] = vectors[again], needed[again]
+    validation = index.fit(progress=False).validation
+    mixture = validation.mixture()
+    new = [worth for worth in validation.worths if worth.source == "mixture, new requests"]
+    assert len(new) == repeats
+    if new:
+        assert 0.3 * mixture.questions < new[0].questions < 0.7 * mixture.questions
+        assert new[0].recall.high < mixture.recall.low
+        assert f"{new[0].recall} of {new[0].questions} questions" in repr(validation)
+
+
 def test_an_index_in_numbers(planted):
     index = new_index(planted)
     empty = index.overview()

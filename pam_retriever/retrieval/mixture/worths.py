@@ -13,9 +13,12 @@ from pam_retriever.retrieval.mixture.calibration import expected_calibration_err
 from pam_retriever.retrieval.mixture.fitting import FittedKind, MixtureFit, best_hits
 from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions
 from pam_retriever.retrieval.mixture.mixture import Evidence
+from pam_retriever.retrieval.mixture.repeated_requests import RepeatedRequests
 from pam_retriever.retrieval.mixture.report import mean_interval
 from pam_retriever.store.feedback_fit import KINDS
-from pam_retriever.types import Float32, Float64, Int64
+from pam_retriever.types import Bools, Float32, Float64, Int64
+
+MIXTURE = "mixture"
 
 
 def validation_of(
@@ -65,7 +68,9 @@ def worths_of(
 ) -> list[Worth]:
     """Measures each source alone and the mixture, with weights that were not fitted on the same questions.
 
-    A source that says the same of every candidate, for example of times where there are none, has no result.
+    A source that says the same of every candidate, for example of times where there are none, has no result. Where some
+    questions resemble a past request and some do not, the mixture has one more result on the latter: users who repeat
+    their questions get better answers than users with new ones.
 
     All parts count. The last part has the most past requests, but it is only one period of time, and questions differ
     more between periods than this advantage is worth.
@@ -80,14 +85,17 @@ def worths_of(
     """
     judged = np.flatnonzero(held_out.natural)
     mine, pairs = held_out.without_features().take(judged), held_out.choices.pairs_of(judged)
-    rows = []
+    rows: list[tuple[str, Float32]] = []
+    again = np.zeros(len(judged), bool)
     column = 0
     for name, features in sources:
         columns = np.arange(column, column + len(features))
         column += len(features)
         if np.ptp(held_out.choices.features[np.ix_(pairs, columns)], axis=0).any():
             rows.append((name, _alone(held_out, fitted, columns)[pairs]))
-    rows.append(("mixture", fitted.scores[pairs]))
+            if name == RepeatedRequests.name:
+                again[mine.choices.question[held_out.choices.features[pairs, columns[0]] > 0]] = True
+    rows.append((MIXTURE, fitted.scores[pairs]))
     share, rank, used = best_hits(held_out, fitted.scores, judged)
     confidence = fitted.calibration(share, rank)
     of_confidence = (
@@ -101,10 +109,21 @@ def worths_of(
             name,
             len(judged),
             mean_interval(recall_at(scores, mine, 10), seed, mine.choices.weight, timed),
-            *(of_confidence if name == "mixture" else ()),
+            *(of_confidence if name == MIXTURE else ()),
         )
         for name, scores in rows
-    ]
+    ] + _of_new_requests(kind, mine, fitted.scores[pairs], again, timed, seed)
+
+
+def _of_new_requests(
+    kind: str, held_out: HeldOutQuestions, scores: Float32, again: Bools, timed: bool, seed: int
+) -> list[Worth]:
+    """Measures the mixture on the questions that resemble no past request, if others (``again`` (Q,)) do."""
+    new = np.flatnonzero(~again)
+    if not 0 < len(new) < len(again):
+        return []
+    recall, weight = recall_at(scores, held_out, 10)[new], held_out.choices.weight[new]
+    return [Worth(kind, f"{MIXTURE}, new requests", len(new), mean_interval(recall, seed, weight, timed))]
 
 
 def _alone(held_out: HeldOutQuestions, fitted: FittedKind, columns: Int64) -> Float32:
