@@ -8,8 +8,10 @@ import shutil
 import tempfile
 
 import benchmark_data
+import numpy as np
 import pytest
 
+from benchmarks.code.histories import History, grow
 from benchmarks.performance import explore_views
 from benchmarks.priors import fit_next_priors, fit_priors
 from benchmarks.real import data, documents, locomo
@@ -58,6 +60,17 @@ def made_up_data(tmp_path, monkeypatch):
 def test_a_program_calls_the_library_of_today(ran, command):
     module, *arguments = command.split()
     assert ran(f"benchmarks.{module}", *arguments)
+
+
+@pytest.mark.usefixtures("made_up_data")
+def test_a_repository_is_a_task_of_use(ran, tmp_path):
+    project = History(tmp_path / "project")
+    grow(project, 60, np.random.default_rng(0), components=5)
+    project.write()
+    (found,) = ran("benchmarks.real.use", "--repository", str(project.folder), "--without-fit").values()
+    run = found["tasks"]["code-own"]["last 3000"]
+    assert run["experiences"] > 3 * run["tests"] > 0
+    assert run["all tests"]["mixture, priors alone"]["R@5"]["mean"] > run["all tests"]["popularity"]["R@5"]["mean"]
 
 
 @pytest.mark.usefixtures("made_up_data")
