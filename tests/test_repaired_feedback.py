@@ -123,8 +123,15 @@ def test_a_damaged_request_is_found_and_only_it_is_lost(folder, change):
     with PredictiveAssociativeIndex.open(folder) as index:
         assert weights_of(index) is None  # it has weights of the lost request
         assert index.recall(np.ones(DIM), k=3, text="please")
-        assert index.fit(progress=False).requests == 499
         assert index.feedback(np.ones(DIM), ["t1"], id="r3") == "r3"
+
+
+def test_the_next_fit_learns_from_the_requests_that_are_not_lost(folder):
+    damage(folder, run("UPDATE feedback SET text = 'other' WHERE id = 'r3'"))
+    repair(folder)
+    with PredictiveAssociativeIndex.open(folder) as index:
+        assert index.fit(progress=False).requests == 499
+        assert weights_of(index) is not None
 
 
 def test_a_weight_of_a_use_that_is_no_weight_is_found(folder):
