@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pam_retriever.arrays import union
 from pam_retriever.errors import IndexFormatError, InvalidInput
 from pam_retriever.experience.feedback import (
     MOST_OF_ONE,
@@ -141,6 +142,7 @@ class FeedbackEvidence:
         self._end = _time(past, -1)
         self.mentions = Mentions(self.corpus)
         self.evidence = _evidence(self.corpus, self.log, self.mentions, None)
+        self._regression: UseRegression | None = None
         self._stored = settings_of(database.settings)
         fitted = self._stored[0]
         self._fitted = None if fitted is None else Mixture.from_dict(fitted)
@@ -168,8 +170,8 @@ class FeedbackEvidence:
     def follow(self, view: View) -> bool:
         """Updates to the latest writes, if possible; returns whether it was. If not, create a new instance.
 
-        It is possible if new requests are not older than the known ones, and if memories were only added or changed.
-        The index may not change meanwhile.
+        It is possible if new requests are not older than the known ones, and if memories were only added or changed, or
+        if what was removed had served no request. The index may not change meanwhile.
         """
         with self.turn:
             database = view.database
@@ -178,7 +180,7 @@ class FeedbackEvidence:
             if settings_of(database.settings) != self._stored or PopularityCap.read(database.settings) != self._cap:
                 return False  # another process ran ``fit``
             written = database.memories.written_since(self._version)
-            if written is None or not self.corpus.follow(view, written):
+            if written is None or not (self.corpus.follow(view, written) or self._leave_out_removed(view)):
                 return False
             self._version, self.log.size = database.memories.words_version, len(self.corpus)
             self._at = database.feedback.version
@@ -187,6 +189,21 @@ class FeedbackEvidence:
                 self._balance = None
                 self.mixture = self._weigh()
             return self._follow_requests(database.feedback, view.dim)
+
+    def _leave_out_removed(self, view: View) -> bool:
+        """Follows a removal of memories; returns whether it was possible. To read all requests again takes long."""
+        before, corpus = self.corpus.rows, Corpus(view, self._lexicon, self.corpus.timeline)
+        learnt = None if self._regression is None else self._regression.memories
+        used = self.log.uses.rows if learnt is None else union(self.log.uses.rows, learnt)
+        if not np.isin(before[used], corpus.rows).all():
+            return False
+        position = corpus.positions(before)
+        self.log.renumber(position, len(corpus))
+        self.corpus, self.mentions = corpus, Mentions(corpus)
+        if self._regression is not None:
+            self._regression = self._regression.renumbered(position)
+        self.evidence = _evidence(corpus, self.log, self.mentions, self._regression)
+        return True
 
     def _follow_requests(self, table: SQLiteFeedback, dim: int) -> bool:
         count, last = table.state()
@@ -218,7 +235,7 @@ class FeedbackEvidence:
         mixture = Mixture.of(stored)
         evidence = _evidence(self.corpus, self.log, self.mentions, regression)
         if mixture.features == evidence.features:  # else of an earlier version
-            self.evidence, self._fitted = evidence, mixture
+            self.evidence, self._fitted, self._regression = evidence, mixture, regression
 
     def _weigh(self) -> Mixture:
         """Returns the weights that ``fit`` stored, or the priors."""

@@ -85,6 +85,10 @@ class UseRegression:
         at = order[np.searchsorted(numbers, stored.requests, sorter=order)]
         return cls(at, np.searchsorted(rows, stored.memories), stored.weights)
 
+    def renumbered(self, position: Int64) -> UseRegression:
+        """Returns the same regression, where memories have other positions (N,)."""
+        return UseRegression(self.requests, position[self.memories], self.weights)
+
     def expected(self, kernel: Float32) -> Float32:
         """Returns the expected uses (Q, T), from the kernel (Q, n) of questions and requests."""
         uses: Float32 = kernel @ self.weights

@@ -225,6 +225,21 @@ class RequestLog:
         if len(self) > (1 + STALE) * self._listed + FEW:
             self._list_by_word()
 
+    def renumber(self, position: Int64, size: int) -> None:
+        """Gives the memories other positions, because memories that no request used were removed.
+
+        Args:
+            position: (N,) the new position of each memory; any number for removed ones.
+            size: the number of memories that are left.
+        """
+        rows = self._rows.values
+        rows[:] = position[rows]
+        moved = position.tolist()
+        self._of_writer = {(writer, moved[row]): sum for (writer, row), sum in self._of_writer.items()}
+        self._served = {(request, moved[row]) for request, row in self._served}
+        self._times = {moved[row]: times for row, times in self._times.items()}
+        self._transposed, self.size = None, size
+
     def _count(self, vectors: Float32, numbered: Sequence[Int64], uses: Uses) -> None:
         """Counts the uses of new requests with vectors (m, dim) and words, for ``repeated_uses``."""
         rounded = np.round(vectors, 2) + np.float32(0)  # a model embeds a text in a batch a little differently
