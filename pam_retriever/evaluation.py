@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 DRAWS = 2000
 DRAWN_AT_ONCE = 20_000  # questions in memory at once, over several draws
 SHARE = 0.95
+MIXTURE = "mixture"  # the source of a result of all sources together
 T = TypeVar("T")
 Answers = TypeVar("Answers", bound=Collection[Hashable])
 
@@ -99,7 +100,7 @@ class Validation:
 
     def mixture(self, kind: str = "question") -> Worth | None:
         """Returns the row of the mixture for a kind of question."""
-        return next((row for row in self.worths if row.kind == kind and row.source == "mixture"), None)
+        return next((row for row in self.worths if row.kind == kind and row.source == MIXTURE), None)
 
     def to_dict(self) -> dict[str, object]:
         """Returns the rows as dicts."""

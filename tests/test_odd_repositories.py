@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 from test_code_memory import contents, fresh, update
 
@@ -19,27 +17,24 @@ def history(tmp_path) -> History:
     return made
 
 
-def output(history: History, *command: str, given: bytes | None = None) -> str:
-    done = subprocess.run(["git", "-C", history.folder, *command], input=given, capture_output=True, check=True)
-    return done.stdout.decode().strip()
-
-
 def test_a_commit_without_a_time_is_learnt_without_one(history):
-    blob = output(history, "hash-object", "-w", "--stdin", given=b"b\n")
-    tree = output(history, "mktree", given=f"100644 blob {blob}\ta.py\n".encode())
-    lines = [f"tree {tree}", f"parent {output(history, 'rev-parse', 'HEAD')}", "author A <a> 1 +0000"]
+    blob = git(history.folder, "hash-object", "-w", "--stdin", given=b"b\n").strip()
+    tree = git(history.folder, "mktree", given=f"100644 blob {blob}\ta.py\n".encode()).strip()
+    parent = git(history.folder, "rev-parse", "HEAD").strip()
+    lines = [f"tree {tree}", f"parent {parent}", "author A <a> 1 +0000"]
     text = "\n".join([*lines, "committer nobody", "", "Written by a strange tool"])
-    broken = output(history, "hash-object", "-t", "commit", "-w", "--literally", "--stdin", given=text.encode())
+    options = ("-t", "commit", "-w", "--literally", "--stdin")
+    broken = git(history.folder, "hash-object", *options, given=text.encode()).strip()
     index = fresh()
     update(index, history.folder, broken)
     assert contents(index)["commits"][broken] == ("Written by a strange tool", {"a.py"}, None)
 
 
 def test_a_file_whose_path_is_too_long_for_an_id_is_left_out(history):
-    blob = output(history, "hash-object", "-w", "--stdin", given=b"b\n")
+    blob = git(history.folder, "hash-object", "-w", "--stdin", given=b"b\n").strip()
     long = "/".join(["d" * 200] * 30)
-    output(history, "update-index", "--add", "--cacheinfo", f"100644,{blob},{long}")
-    output(history, "-c", "user.name=A", "-c", "user.email=a", "commit", "-q", "-m", "A long path")
+    git(history.folder, "update-index", "--add", "--cacheinfo", f"100644,{blob},{long}")
+    git(history.folder, "commit", "-q", "-m", "A long path")
     index = fresh()
     update(index, history.folder)
     assert set(contents(index)["files"]) == {"a.py"}

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -30,11 +29,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks import report
-from benchmarks.real.data import find
 from benchmarks.real.documents import cached_encoder
 from benchmarks.real.use import evaluate, gains
 from benchmarks.real.use_baselines import matrix, nearest, scaled
-from benchmarks.real.use_tasks import TASKS, Requests, Scores, Task, of_repository, read
+from benchmarks.real.use_tasks import TASKS, Requests, Scores, Task, of_arguments
 from benchmarks.real.use_words import splitter
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.apps.code import CodeMemory, learning
@@ -279,13 +277,8 @@ def main() -> None:
     parser.add_argument("--name", default="real/code_memory", help="name of the JSON file in benchmarks/results")
     arguments = parser.parse_args()
     embed = cached_encoder(arguments.embedder, arguments.embeddings)
-    if arguments.repository is not None:
-        tasks: Iterable[Task] = [of_repository(arguments.repository, embed)]
-    else:
-        folder = find(arguments.folder, ("use",), __doc__ or "")
-        tasks = (read(folder / name, embed, with_tests=not arguments.tune) for name in arguments.tasks)
     results: dict[str, Any] = {}
-    for task in tasks:
+    for task in of_arguments(arguments, embed, not arguments.tune, __doc__ or ""):
         name = task.name
         paths = embed([path_words(path) for path in task.names])
         results[name] = run(history(task, arguments.tune, arguments.most), tuned(task), paths)

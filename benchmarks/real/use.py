@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks import report
 from benchmarks.real import use_baselines
-from benchmarks.real.data import find, load_encoder
+from benchmarks.real.data import load_encoder
 from benchmarks.real.use_mixture import FITTED, PRIORS_ALONE, library_scores
 from benchmarks.real.use_tasks import (
     ELSE_LAST,
@@ -37,8 +37,7 @@ from benchmarks.real.use_tasks import (
     changed,
     last,
     never_used,
-    of_repository,
-    read,
+    of_arguments,
     some,
     tuning,
 )
@@ -148,13 +147,8 @@ def main() -> None:
     parser.add_argument("--name", default="real/use", help="name of the JSON file in benchmarks/results")
     arguments = parser.parse_args()
     embed = load_encoder(arguments.embedder)
-    if arguments.repository is not None:
-        tasks: Iterable[Task] = [of_repository(arguments.repository, embed)]
-    else:
-        folder = find(arguments.folder, ("use",), __doc__ or "")
-        tasks = (read(folder / name, embed, with_tests=arguments.tune is None) for name in arguments.tasks)
     results: dict[str, Any] = {}
-    for task in tasks:
+    for task in of_arguments(arguments, embed, arguments.tune is None, __doc__ or ""):
         name = task.name
         if arguments.tune:
             task = tuning(task, arguments.tune)

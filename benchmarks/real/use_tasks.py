@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.real.data import find
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.apps.code import Repository, learn, learning
 
@@ -98,6 +100,16 @@ def of_repository(path: Path, embed: Callable[[list[str]], Scores]) -> Task:
         np.full(len(texts) - first, -1),
         np.ones(len(contents), bool),
     )
+
+
+def of_arguments(
+    arguments: argparse.Namespace, embed: Callable[[list[str]], Scores], with_tests: bool, source: str
+) -> Iterable[Task]:
+    """Returns what a command line names: ``--repository``, or ``--tasks``; ``source`` says where to get these."""
+    if arguments.repository is not None:
+        return [of_repository(arguments.repository, embed)]
+    folder = find(arguments.folder, ("use",), source)
+    return (read(folder / name, embed, with_tests) for name in arguments.tasks)
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

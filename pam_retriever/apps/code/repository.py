@@ -164,8 +164,9 @@ class Repository:
             if line:
                 about, path = line.split(b"\t", 1)
                 mode, _, blob, size = about.decode().split()
-                if mode not in {SUBMODULE, LINK} and int(size) <= LARGEST and len(_path(path).encode()) <= LONGEST:
-                    found.append(File(_path(path), blob, int(size)))
+                name = _path(path)
+                if mode not in {SUBMODULE, LINK} and int(size) <= LARGEST and len(name.encode()) <= LONGEST:
+                    found.append(File(name, blob, int(size)))
         ignored = self._ignored([file.path for file in found])
         return [file for file in found if file.path not in ignored]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pam_retriever.evaluation import Validation, Worth
+from pam_retriever.evaluation import MIXTURE, Validation, Worth
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.calibration import expected_calibration_error, log_loss, reliability
 from pam_retriever.retrieval.mixture.fitting import FittedKind, MixtureFit, best_hits
@@ -17,8 +17,6 @@ from pam_retriever.retrieval.mixture.repeated_requests import RepeatedRequests
 from pam_retriever.retrieval.mixture.report import mean_interval
 from pam_retriever.store.feedback_fit import KINDS
 from pam_retriever.types import Bools, Float32, Float64, Int64
-
-MIXTURE = "mixture"
 
 
 def validation_of(
@@ -85,17 +83,18 @@ def worths_of(
     """
     judged = np.flatnonzero(held_out.natural)
     mine, pairs = held_out.without_features().take(judged), held_out.choices.pairs_of(judged)
-    rows: list[tuple[str, Float32]] = []
+    recalls: list[tuple[str, Float64]] = []
     again = np.zeros(len(judged), bool)
     column = 0
     for name, features in sources:
         columns = np.arange(column, column + len(features))
         column += len(features)
         if np.ptp(held_out.choices.features[np.ix_(pairs, columns)], axis=0).any():
-            rows.append((name, _alone(held_out, fitted, columns)[pairs]))
+            recalls.append((name, recall_at(_alone(held_out, fitted, columns)[pairs], mine, 10)))
             if name == RepeatedRequests.name:
                 again[mine.choices.question[held_out.choices.features[pairs, columns[0]] > 0]] = True
-    rows.append((MIXTURE, fitted.scores[pairs]))
+    of_mixture = recall_at(fitted.scores[pairs], mine, 10)
+    recalls.append((MIXTURE, of_mixture))
     share, rank, used = best_hits(held_out, fitted.scores, judged)
     confidence = fitted.calibration(share, rank)
     of_confidence = (
@@ -108,22 +107,19 @@ def worths_of(
             kind,
             name,
             len(judged),
-            mean_interval(recall_at(scores, mine, 10), seed, mine.choices.weight, timed),
+            mean_interval(recall, seed, mine.choices.weight, timed),
             *(of_confidence if name == MIXTURE else ()),
         )
-        for name, scores in rows
-    ] + _of_new_requests(kind, mine, fitted.scores[pairs], again, timed, seed)
+        for name, recall in recalls
+    ] + _of_new_requests(kind, of_mixture, mine.choices.weight, again, timed, seed)
 
 
-def _of_new_requests(
-    kind: str, held_out: HeldOutQuestions, scores: Float32, again: Bools, timed: bool, seed: int
-) -> list[Worth]:
+def _of_new_requests(kind: str, recall: Float64, weight: Float32, again: Bools, timed: bool, seed: int) -> list[Worth]:
     """Measures the mixture on the questions that resemble no past request, if others (``again`` (Q,)) do."""
     new = np.flatnonzero(~again)
     if not 0 < len(new) < len(again):
         return []
-    recall, weight = recall_at(scores, held_out, 10)[new], held_out.choices.weight[new]
-    return [Worth(kind, f"{MIXTURE}, new requests", len(new), mean_interval(recall, seed, weight, timed))]
+    return [Worth(kind, f"{MIXTURE}, new requests", len(new), mean_interval(recall[new], seed, weight[new], timed))]
 
 
 def _alone(held_out: HeldOutQuestions, fitted: FittedKind, columns: Int64) -> Float32:
