@@ -144,6 +144,28 @@ def test_imagination_keeps_to_the_filter(shared):
         shared.imagine(NOTES, where={"user": "nobody"})
 
 
+@pytest.mark.parametrize("asked", ["id", "vector", "look-alike"])
+@pytest.mark.parametrize("mode", [None, "association"])
+def test_many_links_to_others_displace_no_allowed_memory(asked, mode):
+    """A walk follows a number of links of a memory: excluded memories must not take their places."""
+
+    def answers(with_bob):
+        vectors = np.random.default_rng(4).standard_normal((100, DIM)).astype(np.float32)
+        index = PredictiveAssociativeIndex(DIM)
+        users = [{"user": "ann"}] * 10 + [{"user": "bob"}] * 90
+        index.add(vectors, [f"{user['user']}{at}" for at, user in enumerate(users)], metadatas=users)
+        index.observe(["ann0", "ann1", "ann2"])
+        index.observe(["ann3", "ann0"])
+        for at in range(10, 100 if with_bob else 10):
+            index.observe(["ann0", f"bob{at}"])
+        query = {"id": "ann0", "vector": vectors[0], "look-alike": vectors[0] + 0.3 * vectors[5]}[asked]
+        hits = index.recall(query, k=9, mode=mode, where=ANN)
+        return [(hit.id, round(hit.score, 6)) for hit in hits]
+
+    assert {"ann1", "ann2", "ann3"} <= {id for id, _ in answers(with_bob=False)}
+    assert answers(with_bob=True) == answers(with_bob=False)
+
+
 def test_expansion_keeps_to_the_filter(shared):
     brought = shared.expand({"ann-01": 1.0, "ann-02": 0.5, "ann-09": 0.1}, k=None, where=ANN)
     assert brought

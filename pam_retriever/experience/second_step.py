@@ -18,9 +18,8 @@ import numpy as np
 
 from pam_retriever.arrays import added_up
 from pam_retriever.experience.cooccurrence import Links
-from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.experience.walk import walk
-from pam_retriever.types import Bools, Familiarity, Float32, Int64
+from pam_retriever.types import Bools, Float32, Int64
 
 EPISODIC = 4  # a cue with at most this many linked memories per window was experienced once or twice
 FOLLOWED = 16  # the strongest links of a cue, which the second step follows
@@ -29,35 +28,23 @@ REACHED = 128  # the memories with the largest shares, which are kept
 UNFITTED = 0.3  # the weight before a fit (benchmarks/notes/default-recall.md)
 
 
-def second_step(
-    graph: CooccurrenceGraph,
-    links: Links,
-    window: int,
-    familiarity: Familiarity,
-    is_end: Callable[[Int64, Int64], Bools],
-) -> Links:
+def second_step(links_of: Callable[[Int64], Links], links: Links, window: int, own: Int64) -> Links:
     """Goes on from the links of cues that were experienced often.
 
     Args:
-        graph: the links of all memories.
+        links_of: returns the links of rows (R,); see ``LATEST``.
         links: query, linked row and strength of each link of the cues, (E,), sorted by query.
         window: tau.
-        familiarity: the scale that lowers the weight of pairs that co-occur by chance.
-        is_end: returns for pairs of a query and a row, (n,), whether the walk may end there. Shares are relative to
-            these.
+        own: (Q,) the row of each cue, where no walk ends; -1 for none.
 
     Returns:
         Query, row and share of the memories that are reached, once per pair, sorted. Other cues have none.
     """
-
-    def links_of(rows: Int64) -> Links:
-        return graph.of(rows, window, familiarity, latest=LATEST)
-
     query, row, strength = links
     follows = _strongest(query, strength, FOLLOWED)
     follows = follows[is_frequent(query, window)[follows]]
     query, row, mass = added_up(*walk(links_of, (query[follows], row[follows], strength[follows])))
-    ends = is_end(query, row)
+    ends = row != own[query]
     query, row, mass = query[ends], row[ends], mass[ends]
     share = (mass / np.maximum(np.bincount(query, mass), 1e-30)[query]).astype(np.float32)
     kept = np.sort(_strongest(query, share, REACHED))

@@ -18,7 +18,6 @@ import numpy as np
 
 from pam_retriever.ann import AnnIndex
 from pam_retriever.ann.selection import Rows, holds
-from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.experience.second_step import place_of
 from pam_retriever.experience.walk import LEAST, walk
 from pam_retriever.model.keys import weighted
@@ -29,7 +28,7 @@ from pam_retriever.retrieval.directed import DirectedShares
 from pam_retriever.retrieval.first_mentions import FirstMentions, Part
 from pam_retriever.retrieval.odds import products_of, share_out
 from pam_retriever.retrieval.pair_shares import Pairs
-from pam_retriever.retrieval.second_step import visible_second_step
+from pam_retriever.retrieval.second_step import visible_links, visible_second_step
 from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.store.view import View
 from pam_retriever.types import Calibration, Float32, Int64, ScoringWeights
@@ -173,7 +172,7 @@ def _query(cues: Cues, regime: ScoringWeights, meant: Float32, predicted: Float3
 def _exact_links(cues: Cues, view: View, calibration: Calibration) -> Part:
     """Returns the links of the memories that each cue was recognised as: query, row, strength."""
     query, row, weight = cues.meant
-    owner, linked, strength = _links_of(view, calibration)(row)
+    owner, linked, strength = visible_links(view, cues.visible, calibration.familiarity)(row)
     return query[owner], linked, strength * weight[owner]
 
 
@@ -202,16 +201,12 @@ def _hints(known: Cues, named: Part, t: Float32, view: View, calibration: Calibr
     query, row, share = named
     first = place_of(query) < NAMED
     first &= unsure[query] & view.links.experienced(row)
+    links_of = visible_links(view, known.visible, calibration.familiarity)
     return [
-        walk(_links_of(view, calibration), (asking[by], alike[by, near], kernel[by, near])),
-        walk(_links_of(view, calibration), (query[first], row[first], sharpened(share[first]))),
+        walk(links_of, (asking[by], alike[by, near], kernel[by, near])),
+        walk(links_of, (query[first], row[first], sharpened(share[first]))),
         similar,
     ]
-
-
-def _links_of(view: View, calibration: Calibration) -> Callable[[Int64], Links]:
-    """Returns the links of rows, weighted as in ``fit``."""
-    return lambda rows: view.links.of(rows, view.window, calibration.familiarity)
 
 
 def _by_appearance(

@@ -16,7 +16,7 @@ from pam_retriever.model.noise import SAME
 from pam_retriever.model.scoring import LOOK_ALIKES, NEIGHBOURS, look_alike_mass
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues
-from pam_retriever.retrieval.second_step import visible_second_step
+from pam_retriever.retrieval.second_step import visible_links, visible_second_step
 from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.store.view import View
 from pam_retriever.types import Bools, Float32, Int64
@@ -163,19 +163,17 @@ class LinkScorer:
         by, position = np.nonzero(counted > 0)
         alike = others[by], near[others[by], position], counted[by, position]
         itself = experienced, own[experienced], np.ones(len(experienced), np.float32)
-        known = walk(self._links_of, itself)
+        links_of = visible_links(view, visible)
+        known = walk(links_of, itself)
         known = interpolated(known, visible_second_step(view, known, own, visible), UNFITTED)
         if not len(by):  # mostly
             return known
-        similar = walk(self._links_of, alike)
+        similar = walk(links_of, alike)
         return (
             np.concatenate([known[0], similar[0]]),
             np.concatenate([known[1], similar[1]]),
             np.concatenate([known[2], similar[2]]),
         )
-
-    def _links_of(self, rows: Int64) -> Links:
-        return self._view.links.of(rows, self._view.window)
 
     def _with_uses(self, found: Links, own: Int64, visible: Rows | None) -> tuple[Int64, Int64, Float32, Float32]:
         """Adds the memories that were used with a cue; an occurrence in a trajectory counts as much as a request.

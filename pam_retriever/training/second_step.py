@@ -13,7 +13,7 @@ import numpy as np
 from pam_retriever.arrays import added_up, among
 from pam_retriever.experience.cooccurrence import Experience, Links
 from pam_retriever.experience.graph import CooccurrenceGraph
-from pam_retriever.experience.second_step import EPISODIC, interpolated, is_frequent, place_of, second_step
+from pam_retriever.experience.second_step import EPISODIC, LATEST, interpolated, is_frequent, place_of, second_step
 from pam_retriever.training.cross_validation import DEPTH, FEWEST, FOLDS
 from pam_retriever.types import Bools, Familiarity, Float32, Float64, Int64
 
@@ -48,7 +48,11 @@ def fit_second_step(
     if asked.sum() < FEWEST:
         return 0.0
     linked = query, row, (strength / np.maximum(total, 1e-30)[query]).astype(np.float32)
-    reached = second_step(evidence, linked, window, familiarity, lambda query, row: row != cues[query])
+
+    def links_of(rows: Int64) -> Links:
+        return evidence.of(rows, window, familiarity, LATEST)
+
+    reached = second_step(links_of, linked, window, cues)
     before = _ndcg(linked, expected, len(cues))[asked]
     after = [_ndcg(added_up(*interpolated(linked, reached, weight)), expected, len(cues))[asked] for weight in WEIGHTS]
     return _best_weight([found - before for found in after])
