@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from test_repaired_feedback import damage, inside, run, setting, without_checksum
 
-from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever import PredictiveAssociativeIndex, Trajectory
 from pam_retriever.store.folder.repair import check, repair
 
 DAMAGES = {
@@ -79,3 +79,47 @@ def test_a_fit_replaces_what_is_damaged_or_says_how(folder, name, again):
         index.fit(from_scratch=again, progress=False)
         ask(index)
     assert check(folder) == []
+
+
+def test_repair_keeps_settings_that_were_written_often(folder):
+    """Each write of a setting, or of weights, gives its row the number after the last."""
+
+    def write_often(database) -> None:
+        packed = database.settings.weights("next")
+        for memories in range(300):
+            database.settings.set("capacity", {"memories": 100 + memories, "half_life": None})
+            database.settings.set_weights("next", packed)
+
+    with PredictiveAssociativeIndex.open(folder) as index:
+        index._store.change(write_often)
+        before = index._store.database.settings.all(), index._store.database.settings.weights("next")
+    without_checksum(folder)
+    damage(folder, run("UPDATE memories SET text = 'x' WHERE id = 'm29'"))
+    repair(folder)
+    assert check(folder) == []
+    with PredictiveAssociativeIndex.open(folder) as index:
+        assert (index._store.database.settings.all(), index._store.database.settings.weights("next")) == before
+
+
+@pytest.mark.parametrize("table", ["settings", "weights"])
+def test_repair_keeps_what_has_a_damaged_number(folder, table):
+    number = f"UPDATE {table} SET rowid = {2**63 - 1} WHERE rowid = (SELECT max(rowid) FROM {table})"
+    with PredictiveAssociativeIndex.open(folder, read_only=True) as index:
+        before = index._store.database.settings.all(), index._store.database.settings.weights("next")
+    damage(folder, run(number), run("UPDATE memories SET text = 'x' WHERE id = 'm29'"))
+    repair(folder)
+    assert check(folder) == []
+    with PredictiveAssociativeIndex.open(folder) as index:
+        assert (index._store.database.settings.all(), index._store.database.settings.weights("next")) == before
+
+
+@pytest.mark.parametrize("value", ["timestamp = 'abc'", "salience = x'00'"])
+def test_repair_leaves_out_a_step_that_is_no_step(tmp_path, value):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", dim=3) as index:
+        index.add(np.eye(3), ids := ["a", "b", "c"])
+        index.observe(Trajectory(ids=ids, timestamps=[1.0, 2.0, 3.0], id="t"))
+    damage(without_checksum(tmp_path / "index"), run(f"UPDATE steps SET {value} WHERE position = 1"))
+    assert any("step 1 of trajectory number 1" in line for line in repair(tmp_path / "index"))
+    assert check(tmp_path / "index") == []
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        assert index.trajectories()[0].ids == ("a", "c")

@@ -28,6 +28,7 @@ STEPS = (
 )
 TRAJECTORIES = "SELECT trajectory, id FROM trajectories WHERE trajectory BETWEEN ? AND ?"
 OBSERVATIONS = "SELECT row, observed, checksum FROM observations WHERE row BETWEEN ? AND ?"
+SETTINGS = "SELECT key, value FROM settings WHERE rowid BETWEEN ? AND ?"
 WEIGHTS = "SELECT name, safetensors, checksum FROM weights WHERE rowid BETWEEN ? AND ?"
 REQUESTS = "SELECT number, id, text, metadata, vector, timestamp, checksum FROM feedback WHERE number BETWEEN ? AND ?"
 USES = "SELECT feedback, row, weight FROM uses WHERE feedback BETWEEN ? AND ?"
@@ -60,7 +61,7 @@ def salvage(path: Path, dim: int | None) -> tuple[SQLiteDatabase, int, list[str]
             dim = _copy_memories(source, database, dim, lost)
             _copy_trajectories(source, database, lost)
             _copy_feedback(source, database, dim, lost)
-            for key, value in _rows(source, "SELECT key, value FROM settings WHERE rowid BETWEEN ? AND ?", 1, lost):
+            for key, value in _rows(source, SETTINGS, _last(source, "settings"), lost):
                 _copy_setting(database, key, value, lost)
             _copy_observations(source, database, lost)
             _copy_times(source, database, lost)
@@ -109,9 +110,14 @@ def _copy_trajectories(source: sqlite3.Connection, database: SQLiteDatabase, los
             lost.append(f"trajectory {id!r}: it is not what was stored")
     for step in _rows(source, STEPS, last, lost):
         try:
-            database.connection.fetch("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", step)
+            whole = all(number is None or isinstance(number, float) for number in step[3:])
+            if whole:
+                database.connection.fetch("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", step)
         except (sqlite3.IntegrityError, sqlite3.InterfaceError):
-            lost.append(f"step {step[1]} of trajectory number {step[0]}: its memory or trajectory is lost")
+            whole = False
+        if not whole:
+            what = "it is not what was stored, or its memory or trajectory is lost"
+            lost.append(f"step {step[1]} of trajectory number {step[0]}: {what}")
 
 
 def _copy_feedback(source: sqlite3.Connection, database: SQLiteDatabase, dim: int | None, lost: list[str]) -> None:
@@ -211,7 +217,7 @@ def _copy_times(source: sqlite3.Connection, database: SQLiteDatabase, lost: list
 
 
 def _copy_weights(source: sqlite3.Connection, database: SQLiteDatabase, lost: list[str]) -> None:
-    for name, packed, expected in _rows(source, WEIGHTS, 1, lost):
+    for name, packed, expected in _rows(source, WEIGHTS, _last(source, "weights"), lost):
         try:
             module = str(name, "utf-8")
             if zlib.crc32(packed) == expected:
@@ -232,7 +238,7 @@ def _rows(source: sqlite3.Connection, sql: str, last: int, lost: list[str]) -> I
     start = 0
     while start <= last:
         try:
-            found = source.execute(sql, [start, start + CHUNK - 1]).fetchall()
+            found = source.execute(sql, [start, min(start + CHUNK - 1, last)]).fetchall()
         except sqlite3.DatabaseError:
             found = []
             for number in range(start, min(start + CHUNK, last + 1)):
@@ -242,7 +248,7 @@ def _rows(source: sqlite3.Connection, sql: str, last: int, lost: list[str]) -> I
                     lost.append(f"number {number} of {_table_of(sql)[0]}: {error}")
         yield from found
         start += CHUNK
-        if not found:
+        if not found and start <= last:
             start, last = _next(source, sql, start, last)
 
 
@@ -266,9 +272,11 @@ def _next(source: sqlite3.Connection, sql: str, start: int, last: int) -> tuple[
 
 
 def _last(source: sqlite3.Connection, table: str) -> int:
-    """Returns the largest number that a row of the table ever had."""
-    try:
-        found = source.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", [table]).fetchone()
-        return min(int(found[0]), 2**40) if found else 0
-    except (sqlite3.DatabaseError, TypeError, ValueError):
-        return GUESS
+    """Returns the largest number of a row of the table, or a larger one: that of a row which it had."""
+    numbers, default = [], 0
+    for query in (f"max(rowid) FROM {table}", f"seq FROM sqlite_sequence WHERE name = '{table}'"):  # constant names
+        try:
+            numbers += [int(number) for (number,) in source.execute(f"SELECT {query}") if number is not None]
+        except (sqlite3.DatabaseError, ValueError, OverflowError):  # damage in one of the two leaves the other
+            default = GUESS
+    return min(max(numbers, default=default), 2**63 - 1)
