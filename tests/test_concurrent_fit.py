@@ -111,3 +111,11 @@ def test_a_fit_knows_what_was_deleted_while_it_trained(tmp_path, monkeypatch, ki
     assert index.fit(config=QUICK, progress=False).steps, "it trains again, without the deleted steps"
     assert not index.erase("unknown").learnt
     index.close()
+
+
+def test_a_process_that_fits_again_and_again_keeps_one_predictor(tmp_path):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", dim=4) as index:
+        index.add(np.eye(4), ids := list("abcd"))
+        for seed in range(3):
+            index.fit([ids], config=QUICK, seed=seed, from_scratch=True, progress=False)
+            assert len(index._store.copies.predictors) == 1

@@ -79,6 +79,7 @@ class SQLiteRebuild:
             store.copies.publish(
                 indexes, predictor=trained.predictor, calibration=trained.calibration, window=trained.window
             )
+            store.copies.predictors = {model["sha256"]: trained.predictor}  # not those of earlier fits
 
         store.apply_after_commit(new, change)
         if store.folder is not None:

@@ -298,6 +298,8 @@ class SQLiteStore(Store):
         def change() -> None:
             self.copies.space = space
             self.copies.publish(indexes, predictor=predictor, calibration=calibration, window=window)
+            if predictor is not None and model is not None:
+                self.copies.predictors = {model["sha256"]: predictor}
 
         self.apply_after_commit(change=change)
         if model is not None and self.folder is not None:
