@@ -123,6 +123,22 @@ def test_every_call_that_stores_vectors_of_texts_stores_the_name():
         assert index.embedder_name.endswith("letters")
 
 
+def test_the_name_is_stored_in_the_transaction_of_the_vectors():
+    """So that a kill between the two cannot leave vectors whose embedder is unknown."""
+    for call in (
+        lambda index: index.add(texts=["a", "b"]),
+        lambda index: index.append("s", text="a"),
+        lambda index: index.update("m", text="a"),
+        lambda index: index.feedback(text="a", used=["m"]),
+    ):
+        with PredictiveAssociativeIndex(dim=26, embedder=letters) as index:
+            index.add(np.ones((1, 26)), ["m"])
+            before = index._store.database.connection.version
+            call(index)
+            assert index.embedder_name
+            assert index._store.database.connection.version == before + 1
+
+
 def test_a_failed_add_leaves_no_name():
     index = PredictiveAssociativeIndex(dim=26, embedder=letters)
     with pytest.raises(InvalidInput):

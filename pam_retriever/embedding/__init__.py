@@ -105,6 +105,15 @@ class Embedder:
             "Pass that one, or same_embedder=True if both make the same vectors.",
         )
 
+    def new_name(self, used_before: str | None) -> str | None:
+        """Returns the name for the index to store with its first vectors of texts; None if it has one.
+
+        Raises:
+            InvalidInput: it has another one; see ``check``. Another process may have stored it since it was opened.
+        """
+        self.check(used_before)
+        return self.name if used_before is None else None
+
     def documents(self, texts: Sequence[str]) -> npt.ArrayLike:
         """Returns a vector for each text to store."""
         return _check(self._documents(list(texts)), len(texts), self.name)

@@ -123,9 +123,8 @@ class FeedbackMethods(IndexBase):
             None if id is None else each("id", id, None),
         )
         with self._lock.exclusive():
-            self._store.add_feedback(new, vectors)
-        if embedded is not None:
-            self._name_embedder(embedded.name)
+            name = None if embedded is None else embedded.new_name(self._store.embedder)
+            self._store.add_feedback(new, vectors, name)
         return new.ids if batch else new.ids[0]
 
     def _read_requests(self, query: Any, text: Any) -> tuple[Float32, list[str | None], bool, Embedder | None]:

@@ -57,12 +57,7 @@ def add(
     contents = check_texts(texts, len(vectors)), check_metadatas(metadatas, len(vectors))
     new = NewMemories(names, vectors, *contents, times=NewTimes.of(timestamps, len(vectors)))
     with store.lock.exclusive():
-        used = store.embedder if given is None else None
-        if given is None and embedder is not None:
-            embedder.check(used)  # another process may have stored its embedder since this index was opened
-        store.add(new)
-        if given is None and embedder is not None and used is None:
-            store.set_embedder(embedder.name)
+        store.add(replace(new, embedder=_new_name(store, embedder)) if given is None else new)
         store.keep_within_capacity()
     return names
 
@@ -111,8 +106,8 @@ def append(
     metadatas, texts = check_metadatas([metadata], 1), check_texts([text], 1)
 
     def store_step(vectors: Float32, observed: Sequence[bytes] | None = None, embedder: str | None = None) -> int:
-        new = NewMemories([step.id], vectors, texts, metadatas, observed, step.times)
-        at = store.append(replace(step, memory=new, embedder=embedder))
+        new = NewMemories([step.id], vectors, texts, metadatas, observed, step.times, embedder)
+        at = store.append(replace(step, memory=new))
         store.keep_within_capacity()
         return at
 
@@ -129,11 +124,8 @@ def append(
         with store.lock.exclusive():
             return store_step(vectors)
     vectors = embed_texts(embedder, texts, store.dim, "append(text=...)", lambda: _embedder_of(store))
-    assert embedder is not None
     with store.lock.exclusive():
-        used = store.embedder
-        embedder.check(used)
-        return store_step(vectors, embedder=embedder.name if used is None else None)
+        return store_step(vectors, embedder=_new_name(store, embedder))
 
 
 def update(
@@ -163,8 +155,6 @@ def update(
         record = store.database.memories.records([id]).get(id)
         if record is None:
             raise UnknownId(f"Got the unknown id {id!r}.", "the id of a stored memory", "add() it first.")
-        if embedded and embedder is not None:
-            embedder.check(store.embedder)
         row = store.database.memories.rows_of([id])[id]
         seen = None if store.observed is None else store.observed.observations(np.array([row])).get(row)
         if seen is not None and vectors is not None:
@@ -180,10 +170,15 @@ def update(
             [to_json(record.metadata) if new_metadata is None else new_metadata],
             None if seen is None else [seen],
             times,
+            _new_name(store, embedder) if embedded else None,
         )
         store.add(new)
-        if embedded and embedder is not None and store.embedder is None:
-            store.set_embedder(embedder.name)
+
+
+def _new_name(store: Store, embedder: Embedder | None) -> str | None:
+    """Returns the name to store together with vectors that ``embed_texts`` made; see ``Embedder.new_name``."""
+    assert embedder is not None
+    return embedder.new_name(store.embedder)
 
 
 def _embedder_of(store: Store) -> str | None:

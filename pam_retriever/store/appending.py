@@ -23,7 +23,6 @@ class NewStep:
         timestamp: timestamp of the step.
         times: the time of the memory: the timestamp, if it is a date.
         memory: a memory to store; None for a step of a stored memory.
-        embedder: the embedder whose name is to be stored, or None.
     """
 
     session: str
@@ -31,7 +30,6 @@ class NewStep:
     timestamp: float | None
     times: NewTimes
     memory: NewMemories | None = None
-    embedder: str | None = None
 
     def follow(self, database: Database) -> TrajectoryEnd | None:
         """Returns the end of the trajectory; None if this is its first step.

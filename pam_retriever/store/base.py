@@ -29,12 +29,11 @@ from pam_retriever.store.model_metadata import FORGOTTEN, mark_forgotten, read_m
 from pam_retriever.store.readwrite import ReadWriteLock
 from pam_retriever.store.rebuild import Rebuild
 from pam_retriever.store.space import Space
-from pam_retriever.store.storing import NewMemories
+from pam_retriever.store.storing import EMBEDDER, NewMemories
 from pam_retriever.store.view import View
 from pam_retriever.store.write_trajectories import Added, link, rows_of, write_trajectories
 from pam_retriever.types import Calibration, Float32, Int64
 
-EMBEDDER = "embedder"  # the setting with the name of the embedder; in format 1 it was a note
 EMBEDDER_NOTE = "note:embedder"
 T = TypeVar("T")
 
@@ -231,8 +230,6 @@ class Store(ABC):
             at = 0 if end is None else end.position
             database.trajectories.extend(number, at, [Step(int(rows[0]), step.timestamp, None)])
             mark_grown(database.settings, number, at)
-            if step.embedder is not None:
-                database.settings.set(EMBEDDER, step.embedder)
             self.reserve_disk(len(rows))
 
         def change() -> None:
@@ -253,8 +250,8 @@ class Store(ABC):
         return len(numbers)
 
     @repeated
-    def add_feedback(self, new: NewFeedback, vectors: Float32) -> None:
-        """Stores requests (n, dim), and the memories that served them.
+    def add_feedback(self, new: NewFeedback, vectors: Float32, embedder: str | None = None) -> None:
+        """Stores requests (n, dim), the memories that served them, and the name of an embedder, unless it is None.
 
         Raises:
             UnknownId: a request names a memory that is not stored. No request is stored then.
@@ -270,6 +267,8 @@ class Store(ABC):
                     "Take them from the hits of recall, or add these memories first.",
                 )
             self.database.feedback.put(new, vectors, rows)
+            if embedder is not None:
+                self.database.settings.set(EMBEDDER, embedder)
             learnt.discard(self.database, learnt.stale_requests(self.database))
         self.apply_after_commit()
 

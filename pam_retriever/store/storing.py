@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from pam_retriever.store.database import Database
 
 
+EMBEDDER = "embedder"  # the setting with the name of the embedder; in format 1 it was a note
+
+
 @dataclass(frozen=True)
 class NewMemories:
     """n checked memories. They replace stored memories with the same ids.
@@ -24,6 +27,7 @@ class NewMemories:
         metadatas: n strings of JSON.
         observed: n observations that the encoder read; None for vectors that were given.
         times: their times; None keeps the times of replaced memories.
+        embedder: the embedder whose name is to be stored with them, or None.
     """
 
     ids: Sequence[str]
@@ -32,6 +36,7 @@ class NewMemories:
     metadatas: Sequence[str]
     observed: Sequence[bytes] | None = None
     times: NewTimes | None = None
+    embedder: str | None = None
 
     def put(self, database: Database, associations: Float32 | None) -> Int64:
         """Inside a transaction: stores the memories; returns their rows (n,). See ``Memories.upsert``.
@@ -45,4 +50,6 @@ class NewMemories:
         if self.times is not None:
             database.times.put(rows, self.times)
         database.mentions.follow(rows, self.metadatas, self.texts)
+        if self.embedder is not None:
+            database.settings.set(EMBEDDER, self.embedder)
         return rows
