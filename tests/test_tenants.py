@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import shutil
@@ -19,7 +20,9 @@ from pam_retriever import (
     InvalidInput,
     PredictiveAssociativeIndex,
     ReadOnlyIndex,
+    StorageError,
 )
+from pam_retriever.store.folder import snapshot
 from pam_retriever.store.folder.manifest import read_manifest
 from pam_retriever.store.folder.repair import check, repair
 from pam_retriever.store.folder.tenants import folder_of, name_of
@@ -181,6 +184,42 @@ def test_save_over_an_index_takes_the_place_of_its_tenants(folder, tmp_path):
         assert (index.tenants(), len(index.tenant("ann"))) == (["ann", "bob"], len(VECTORS))
     PredictiveAssociativeIndex(DIM).save(other, overwrite=True)
     assert not list(other.glob("tenants-*"))
+
+
+@pytest.mark.parametrize("step", ["checksum_of", "write_weights", "write_manifest"])
+def test_a_save_that_fails_leaves_the_other_index_as_it_was(folder, tmp_path, monkeypatch, step):
+    other = tmp_path / "other"
+    PredictiveAssociativeIndex(DIM).save(other)
+    with PredictiveAssociativeIndex.open(folder) as index:
+        filled(index, "own", fit=True)
+        before = sorted(path.name for path in other.iterdir())
+        write = getattr(snapshot, step)
+
+        def fail(path: Path, *given: object) -> object:
+            if other in (path, path.parent):
+                raise OSError(errno.ENOSPC, "no space")
+            return write(path, *given)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(snapshot, step, fail)
+            with pytest.raises(StorageError, match="No space"):
+                index.save(other, overwrite=True)
+        assert sorted(path.name for path in other.iterdir()) == before
+        index.save(other, overwrite=True)
+    with PredictiveAssociativeIndex.open(other) as copy:
+        assert copy.tenants() == ["ann", "bob"]
+
+
+def test_a_save_after_one_that_was_killed_replaces_its_tenants(folder, tmp_path):
+    other = tmp_path / "other"
+    PredictiveAssociativeIndex(DIM).save(other)
+    with PredictiveAssociativeIndex.open(folder) as index:
+        index.save(tmp_path / "same")
+        (left,) = (tmp_path / "same").glob("tenants-*")
+        shutil.copytree(left, other / left.name)  # written before a kill, and not yet named
+        index.save(other, overwrite=True)
+    with PredictiveAssociativeIndex.open(other) as copy:
+        assert copy.tenants() == ["ann", "bob"]
 
 
 def test_drop_leaves_no_byte(folder):

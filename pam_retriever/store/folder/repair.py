@@ -261,7 +261,8 @@ def _rebuild(folder: Path) -> Iterator[str]:
         with database.transaction():
             forgotten = learnt.forget_unsound(database, [name for name, _ in _unsound(database)])
         words += [f"lost: {what}: call fit() again" for what in forgotten]
-        _write_beside(path, _new_manifest(folder, known, dim, backend), database, predictor)
+        made = _new_manifest(folder, known, dim, backend)
+        snapshot.write_files(folder, {**made, "database": path.name}, made, database, predictor)  # beside the damaged
         if len(database.trajectories):
             yield "trajectories have no checksum of their own: compare them with a copy if there is one"
         yield from (f"lost: {line}" for line in lost)
@@ -270,20 +271,6 @@ def _rebuild(folder: Path) -> Iterator[str]:
         requests = counted(len(database.feedback), "request")
         yield f"kept {counted(memories, 'memory')}, {counted(trajectories, 'trajectory')} and {requests}"
     database.close()
-
-
-def _write_beside(path: Path, manifest: Manifest, database: SQLiteDatabase, predictor: PredictorWeights | None) -> None:
-    """Writes the files of an index beside a damaged database, all or none. The manifest then names the new one."""
-    folder, ours = path.parent, ("memories-*.sqlite", "predictor-*.safetensors")
-    before = set(matching(folder, *ours))
-    try:
-        snapshot.write_files(folder, {**manifest, "database": path.name}, manifest, database, predictor)
-    except BaseException:
-        known = _manifest(folder)
-        if isinstance(known, str) or known["database"] == path.name:
-            for left in set(matching(folder, *ours)) - before:
-                left.unlink(missing_ok=True)
-        raise
 
 
 def _put_aside(folder: Path) -> Iterator[str]:

@@ -12,6 +12,7 @@ a setting in the database names the weights. So the manifest always leads to one
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable
@@ -39,6 +40,7 @@ from pam_retriever.store.sqlite.pages import page_size_for
 T = TypeVar("T")
 ATTEMPTS = 10  # attempts to read a folder that its writer changes meanwhile
 PAUSE = 0.01  # seconds after the first attempt, more after each
+NAMED = ("memories-*.sqlite", "predictor-*.safetensors", "tenants-*")  # by the manifest, or by what it names
 HEADER_COUNTERS = (24, 92)  # sqlite.org/fileformat2.html 1.3
 
 
@@ -124,11 +126,16 @@ def refuse_companions(folder: Path) -> None:
 
 def _sealed(folder: Path) -> str | None:
     """Returns the name of the database if the manifest has its checksum; else None."""
+    manifest = _manifest_in(folder)
+    return None if manifest is None or manifest["database_sha256"] is None else str(manifest["database"])
+
+
+def _manifest_in(folder: Path) -> Manifest | None:
+    """Returns the manifest; None if there is none, or a damaged one."""
     try:
-        manifest = read_manifest(folder)
+        return read_manifest(folder)
     except IndexFormatError:
         return None
-    return None if manifest["database_sha256"] is None else str(manifest["database"])
 
 
 def signature(folder: Path) -> list[tuple[str, int]]:
@@ -187,11 +194,13 @@ def write_snapshot(
             return
         if not overwrite:
             raise InvalidInput(f"{folder} is not empty.", "a new folder", "Use overwrite=True, or another path.")
-        old = read_manifest(folder)  # refuses a folder with other contents
+        read_manifest(folder)  # refuses a folder with other contents
         check_links(folder)
         lock = WriterLock(locked_folder_of(folder))
         try:
+            old = read_manifest(folder)  # until now another writer may have had it
             remove_unfinished(folder)
+            remove_other_tenants(folder, old)
             replaced = matching(folder, "memories-*.sqlite*", "predictor-*.safetensors*")
             current = write_files(folder, old, manifest, database, predictor, tenants)
             for path in replaced:
@@ -210,7 +219,29 @@ def write_files(
     predictor: PredictorWeights | None,
     tenants: Write | None = None,
 ) -> set[str]:
-    """Writes the files of an index, the manifest last; returns the names of the other files."""
+    """Writes the files of an index, the manifest last; all, or none. Returns the names of the other files."""
+    before = set(matching(folder, *NAMED))
+    final = manifest
+    try:
+        final, current = _write_data(folder, old, manifest, database, predictor, tenants)
+        write_manifest(folder, final)
+    except BaseException:
+        if _manifest_in(folder) != final:
+            for path in set(matching(folder, *NAMED)) - before:
+                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        raise
+    return current
+
+
+def _write_data(
+    folder: Path,
+    old: Manifest | None,
+    manifest: Manifest,
+    database: SQLiteDatabase,
+    predictor: PredictorWeights | None,
+    tenants: Write | None,
+) -> tuple[Manifest, set[str]]:
+    """Writes the files of an index except the manifest; returns the manifest, and the names of the files."""
     if tenants is not None:
         named = write_tenants(folder, None if old is None else old.get("tenants"), tenants)
         if named is not None:
@@ -232,8 +263,7 @@ def write_files(
         model, packed = pack_predictor(predictor)
         write_weights(folder, model, packed)
         current.add(str(model["file"]))
-    write_manifest(folder, {**manifest, "database": name, "database_sha256": digest})
-    return current
+    return {**manifest, "database": name, "database_sha256": digest}, current
 
 
 def _takes_no_journal(path: Path) -> bool:
