@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from pam_retriever import IndexForked, PredictiveAssociativeIndex
+from pam_retriever.store.folder import forking
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 DIM = 8
@@ -316,3 +317,58 @@ def test_a_child_of_a_process_with_threads_of_openmp_searches_and_fits(tmp_path,
         check=False,
     )
     assert found.returncode == 0, found.stderr
+
+
+class Held:
+    """Records whether a fork holds it still; ``error`` is raised instead."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.error, self.held = error, False
+
+    def hold_still(self, timeout: float) -> bool:
+        if self.error is not None:
+            raise self.error
+        self.held = True
+        return True
+
+    def go_on(self) -> None:
+        self.held = False
+
+    def in_child(self, still: bool) -> None:
+        """Does nothing: these tests do not fork."""
+
+
+def test_an_interrupt_before_a_fork_leaves_no_index_locked():
+    held, interrupted = Held(), Held(KeyboardInterrupt())
+    forking.tell_of_forks(held)
+    forking.tell_of_forks(interrupted, folder=True)  # folders come last
+    with pytest.raises(KeyboardInterrupt):
+        forking._before()
+    assert held.held
+    forking._in_parent()
+    assert not held.held
+
+
+def test_a_fork_holds_all_still_while_another_thread_opens_an_index():
+    done, kept = threading.Event(), [Held() for _ in range(100)]
+    for one in kept:
+        forking.tell_of_forks(one)
+
+    def open_many() -> None:
+        while not done.is_set():
+            for one in (opened := [Held() for _ in range(1000)]):
+                forking.tell_of_forks(one)
+            del opened
+
+    thread, before = threading.Thread(target=open_many), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread.start()
+    try:
+        for _ in range(100):
+            forking._before()
+            assert all(one.held for one in kept)
+            forking._in_parent()
+    finally:
+        sys.setswitchinterval(before)
+        done.set()
+        thread.join()

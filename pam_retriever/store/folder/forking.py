@@ -34,8 +34,9 @@ class ForkAware(Protocol):
         """In the child: releases what belongs to the parent. ``still`` is the result of ``hold_still``."""
 
 
-_inherited: weakref.WeakSet[ForkAware] = weakref.WeakSet()
-_folders: weakref.WeakSet[ForkAware] = weakref.WeakSet()
+# by ``id``; not sets: while one thread forks, others may register objects, and no set is iterated over meanwhile
+_inherited: weakref.WeakValueDictionary[int, ForkAware] = weakref.WeakValueDictionary()
+_folders: weakref.WeakValueDictionary[int, ForkAware] = weakref.WeakValueDictionary()
 _calls: list[Callable[[], None]] = []
 _held = threading.local()  # the objects that this thread holds still
 
@@ -48,7 +49,7 @@ def tell_of_forks(one: ForkAware, folder: bool = False) -> None:
         folder: whether it is the lock of a folder. Such locks are released last, because connections need them if the
             parent has ended.
     """
-    (_folders if folder else _inherited).add(one)
+    (_folders if folder else _inherited)[id(one)] = one
 
 
 def call_in_child(function: Callable[[], None]) -> None:
@@ -71,7 +72,10 @@ def forked_error() -> IndexForked:
 
 
 def _before() -> None:
-    _held.still = [(one, one.hold_still(PATIENCE)) for one in [*_inherited, *_folders]]
+    _held.still = held = list[tuple[ForkAware, bool]]()  # an interrupt leaves those that are held, to be let go
+    for registered in [*_inherited.valuerefs(), *_folders.valuerefs()]:
+        if (one := registered()) is not None:
+            held.append((one, one.hold_still(PATIENCE)))
 
 
 def _in_parent() -> None:
