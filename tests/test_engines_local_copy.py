@@ -270,3 +270,23 @@ def test_a_copy_holds_all_stored_documents():
         tables = {name for (name,) in fetch("SELECT name FROM sqlite_master WHERE type = 'table'")}
     in_tables_of_their_own = {"vectors", "trajectories", "steps", "observations", "weights", "beginnings"}
     assert {name for name in tables if not name.startswith(("words", "sqlite_"))} - kept == in_tables_of_their_own
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_a_copy_holds_the_weights_and_uses_no_number_again(kind, tmp_path):
+    with PredictiveAssociativeIndex(DIM, backend=fresh_engine(kind)) as index:
+        fill(index)
+        for session in ("s1", "s2"):
+            index.observe(Trajectory(ids=["z1", "z2"], id=session))
+        index.fit(config="fast", time_budget=0.2, progress=False)
+        index.delete_trajectory("s2")
+        index.delete("z7")
+        index._store.set_setting("learnt_requests", {}, b"regression")
+        learnt, row = index._store.last_trained, index._store.database.memories.last_row
+        index.save(tmp_path / "copy")
+    with PredictiveAssociativeIndex.open(tmp_path / "copy") as copy:
+        assert copy._store.database.settings.weights("learnt_requests") == b"regression"
+        copy.observe(Trajectory(ids=["z3", "z4"], id="s3"))
+        assert copy._store.database.trajectories.last_number() > learnt  # else ``fit`` would take it for learnt
+        copy.add(vector(9)[None], ["z9"])
+        assert copy._store.database.memories.last_row > row

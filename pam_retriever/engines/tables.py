@@ -10,9 +10,11 @@ from typing import Protocol
 from pam_retriever.ann import AnnIndex
 from pam_retriever.engines.base import EngineMemories, EngineTrajectories, Generation, State
 from pam_retriever.engines.local_copy import Documents, LocalCopy
+from pam_retriever.experience.feedback import LEARNT_REQUESTS
 from pam_retriever.filters.stored import to_json
 from pam_retriever.store.columns import checksum, to_blobs
 from pam_retriever.store.database import Settings
+from pam_retriever.store.learnt import NEXT
 from pam_retriever.store.sqlite.database import SQLiteDatabase
 from pam_retriever.types import Int64
 
@@ -139,6 +141,8 @@ class EngineDatabase(ABC):
         copy = SQLiteDatabase()
         with copy.closed_on_error(), copy.transaction():
             run_many = copy.connection.run_many
+            last = [("memories", self.memories.last_row), ("trajectories", self.trajectories.last_number())]
+            run_many("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", last)  # no number is used again
             rows, vectors = self.memories.all_vectors(self.dim)
             blobs, listed, contents = to_blobs(vectors), rows.tolist(), self.memories.contents(rows)
             run_many(
@@ -159,6 +163,9 @@ class EngineDatabase(ABC):
                 "INSERT INTO settings VALUES (?, ?)",
                 ((key, to_json(value)) for key, value in self.settings.all().items()),
             )
+            for name in (NEXT, LEARNT_REQUESTS):
+                if (packed := self.settings.weights(name)) is not None:
+                    copy.settings.set_weights(name, packed)
             self.local_copy.copy_to(copy)
         return copy
 
