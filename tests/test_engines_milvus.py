@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import numpy as np
@@ -29,7 +29,9 @@ from pam_retriever import (
     StorageError,
     Trajectory,
 )
+from pam_retriever.engines.local_copy import LocalCopy
 from pam_retriever.engines.milvus import backend, calls, client, database, filters, keys, trajectories
+from pam_retriever.engines.store import EngineRebuild
 
 
 @pytest.fixture(scope="module")
@@ -339,3 +341,71 @@ def test_what_milvus_cannot_hold_is_refused_and_nothing_is_stored():
     index.close()
     with pytest.raises(IndexClosed):
         len(index)
+
+
+@contextmanager
+def failing(monkeypatch):
+    """Lets calls fail after their data are written, and before these become visible."""
+
+    def fail(_: object) -> None:
+        raise RuntimeError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalCopy, "store", fail)
+        with pytest.raises(RuntimeError):
+            yield
+
+
+@pytest.mark.slow
+def test_what_a_failed_call_left_is_counted_and_never_replaced_by_others(monkeypatch):
+    engine = fresh_milvus()
+    with PredictiveAssociativeIndex(dim=3, backend=engine) as index:
+        index.add(np.eye(3), ["a", "b", "c"])
+        with failing(monkeypatch):
+            index.add(np.eye(3)[:2], ["x", "y"])
+        for new in ("z", "w"):
+            index.add(np.eye(3)[:1], [new])
+            found = sorted(one.id for one in index.find())
+            assert {"a", "b", "c", "x", "y", new} <= set(found)
+            assert len(index) == len(found)
+
+
+@pytest.mark.slow
+def test_a_trajectory_that_a_failed_call_left_is_linked_in_every_process(monkeypatch):
+    engine = fresh_milvus()
+    with (
+        PredictiveAssociativeIndex(dim=3, backend=engine) as index,
+        PredictiveAssociativeIndex(dim=3, backend=engine) as other,
+    ):
+        index.add(np.eye(3), ["a", "b", "c"])
+        with failing(monkeypatch):
+            index.observe(Trajectory(ids=["a", "b"], id="failed"))
+        other.observe(Trajectory(ids=["a", "c"], id="later"))
+        for one in (index, other):
+            assert {hit.id for hit in one.recall("a", 5, mode="association")} == {"b", "c"}
+            assert [one.id for one in one.trajectories()] == ["failed", "later"]
+
+
+@pytest.mark.slow
+def test_a_fit_keeps_what_was_added_after_another_process_discarded_the_keys(monkeypatch):
+    engine = fresh_milvus()
+    with (
+        PredictiveAssociativeIndex(dim=3, backend=engine) as index,
+        PredictiveAssociativeIndex(dim=3, backend=engine) as other,
+    ):
+        index.add(np.eye(3), ["a", "b", "c"])
+        index.fit([["a", "b"]], config=FitConfig(hidden=8, passes=1), progress=False)
+        commit = EngineRebuild.commit
+
+        def meanwhile(self: EngineRebuild, *given: object) -> None:
+            other.delete("a")  # and with it all experience
+            other.fit(progress=False)
+            assert not other.is_fitted
+            other.add(np.eye(3)[:1], ["new"])
+            other.delete("c")
+            commit(self, *given)
+
+        monkeypatch.setattr(EngineRebuild, "commit", meanwhile)
+        index.fit(from_scratch=True, config=FitConfig(hidden=8, passes=1), progress=False)
+        for one in (index, other):
+            assert sorted(record.id for record in one.find()) == ["b", "new"]

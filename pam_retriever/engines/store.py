@@ -136,8 +136,8 @@ class EngineStore(Store):
     def _follow(self, state: State) -> None:
         """Updates the links, feedback, times and mentions from the last seen state to a state of the engine."""
         seen, trajectories = self.seen, self._database.trajectories
-        if state.version == seen.version:
-            return
+        if state.version == seen.version and state.logged_from <= seen.version:
+            return  # a failed call in Milvus may have left steps of the same version
         self._database.local_copy.follow(seen.version)
         if seen.version < state.logged_from:
             self._publish(links=CooccurrenceGraph(*trajectories.experienced()))

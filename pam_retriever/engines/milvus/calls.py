@@ -73,8 +73,12 @@ class Calls:
             self._local.state = None
 
     @contextmanager
-    def transaction(self, began: Callable[[State], None], recount: Callable[[], int]) -> Iterator[MilvusState]:
+    def transaction(self, began: Callable[[State], None], recount: Callable[[], None]) -> Iterator[MilvusState]:
         """Makes the writes of the block visible at its end. Milvus cannot undo them if the block fails.
+
+        Args:
+            began: called with the new state before any write.
+            recount: called before that, if the previous call failed: its writes are valid from now on.
 
         Raises:
             IndexLocked: another process has been writing for the whole time.
@@ -82,9 +86,9 @@ class Calls:
         state = self._local.state = self._take_over()
         last = replace(state, writer="", since=time.time())  # stays, if the call does not finish
         try:
-            if state.since:
-                state.memories = recount()
             state.version += 1
+            if state.since:
+                recount()
             began(state)
             yield state
             last = replace(state, writer="", since=0.0)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
@@ -51,6 +52,9 @@ class MilvusGeneration:
         del vectors  # read again together with the records
 
     def catch_up(self, version: int, associate: Associate) -> None:
+        previous = self._memories.collection(self._database.calls.state.previous)
+        if previous != self._replaces:  # another process replaced it since this generation began
+            self._replaces, version = previous, -1
         self._copy(f"version > {version}", associate)
         now = {one["row"] for one in self._milvus.query(self._replaces, "row >= 0", ["row"])}
         copied = {one["row"] for one in self._milvus.query(self._collection, "row >= 0", ["row"])}
@@ -89,22 +93,36 @@ class MilvusDatabase(EngineDatabase):
 
     def __init__(self, calls: Calls, dim: int) -> None:
         self.calls, self.stored = calls, MilvusMemories(calls, dim)
+        self._trajectories = MilvusTrajectories(calls, self.stored)
         super().__init__(
             calls,
             self.stored,
-            MilvusTrajectories(calls, self.stored),
+            self._trajectories,
             calls.settings,
             MilvusDocuments(calls),
             MilvusKeys(calls, self.stored.collection, "vector", dim),
             dim,
         )
 
-    def _writing(self) -> AbstractContextManager[State]:
-        return self.calls.transaction(self._begin, self.stored.count)
+    @contextmanager
+    def _writing(self) -> Iterator[State]:
+        try:
+            with self.calls.transaction(self._begin, self._recount) as state:
+                yield state
+        except BaseException:
+            self._trajectories.read_again()  # the version of this call will be that of another
+            raise
+
+    def _recount(self) -> None:
+        """Counts what a failed call left, so that no number of it is used again; all processes then read it."""
+        state, rows = self.calls.state, self.memories.rows()
+        state.memories, state.last_row = len(rows), max(state.last_row, int(rows.max(initial=0)))
+        state.last_trajectory = max([state.last_trajectory, *self.trajectories.numbers()])
+        state.logged_from = state.version
 
     def _begin(self, state: State) -> None:
         self.began(state)
-        if self.calls.state.since:  # a call failed: its writes are valid from now on
+        if self.calls.state.since:
             self.local_copy.follow(state.version - 1)
 
     def _mend(self) -> None:

@@ -84,12 +84,6 @@ class MilvusMemories:
     def last_row(self) -> int:
         return self._calls.state.last_row
 
-    def count(self) -> int:
-        """Returns the number of memories, counted by Milvus."""
-        name = self.collection()
-        found = self._milvus.run(lambda client: client.query(name, filter="", output_fields=["count(*)"]))
-        return int(found[0]["count(*)"])
-
     def _all(self, fields: Sequence[str], expression: str = "row >= 0") -> list[dict[str, Any]]:
         return self._milvus.query(self.collection(), expression, fields)
 
@@ -110,9 +104,8 @@ class MilvusMemories:
         assert new.observed is None, "no encoder makes vectors in an engine"
         check_contents(new.ids, new.texts, new.metadatas)
         state, known = self._calls.state, self.rows_of(new.ids)
-        last = max(state.last_row, *known.values(), 0)  # a failed call may have stored some
-        rows, last = number_rows(new.ids, known, last)
-        state.last_row, state.texts = last, state.version
+        rows, state.last_row = number_rows(new.ids, known, state.last_row)
+        state.texts = state.version
         state.memories += len(rows) - len(known)
         entities = [
             _entity(row, id, text, metadata, state.version)

@@ -66,6 +66,10 @@ class MilvusTrajectories(SQLiteTrajectories):
                 self._copied = version
             return super()._fetch(sql, parameters)
 
+    def read_again(self) -> None:
+        """Replaces the copy at the next query."""
+        self._copied = None
+
     def _copy(self) -> None:
         named, steps = self._read("key >= 0")
         memories = self._memories.ids()
@@ -141,7 +145,7 @@ class MilvusTrajectories(SQLiteTrajectories):
             self._copied = None
 
     def remove_empty(self, numbers: Sequence[int] | None = None) -> None:
-        self._copied = None  # memories may have been removed since
+        self.read_again()  # memories may have been removed since
         held = {number for (number,) in self._fetch("SELECT DISTINCT trajectory FROM steps")}
         self.remove([number for number in (self.numbers() if numbers is None else numbers) if number not in held])
 
