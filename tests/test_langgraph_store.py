@@ -573,6 +573,30 @@ def test_a_tenant_that_is_dropped_is_gone(tmp_path):
         assert not [path for path in files if secret.encode() in path.read_bytes()]
 
 
+@pytest.mark.parametrize("name", ["", "ann.notes", 5])
+def test_a_name_that_no_namespace_has_drops_no_tenant(name):
+    """Labels are joined by dots in the file: such a name would be read as another place, "" as every place."""
+    store = new()
+    for tenant in ("ann", "bob"):
+        store.put((tenant, "notes"), "one", {"text": "wet"})
+    for act in (store.drop_tenant, store.tenant):
+        with pytest.raises(InvalidNamespaceError):
+            act(name)
+    assert store.list_namespaces() == [("ann", "notes"), ("bob", "notes")]
+    assert keys(store.search((), query="wet")) == ["one", "one"]
+
+
+def test_observe_and_feedback_refuse_a_label_with_a_dot():
+    store = new()
+    for key in "ab":
+        store.put(("ann", "notes"), key, {"text": f"wet {key}"})
+    for place in (("ann.notes",), ("ann", "notes", "")):
+        with pytest.raises(InvalidNamespaceError):
+            store.observe(place, ["a", "b"])
+    with pytest.raises(InvalidNamespaceError):
+        store.feedback(("ann.notes",), "wet", ["a"])
+
+
 def test_a_question_that_is_no_string_is_refused():
     store = new()
     store.put(("ann",), "one", {"text": "wet"})

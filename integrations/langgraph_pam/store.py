@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import NoReturn
 
 import numpy as np
-from langgraph.store.base import BaseStore, Op, PutOp, Result, SearchOp, TTLConfig
+from langgraph.store.base import BaseStore, GetOp, Op, PutOp, Result, SearchOp, TTLConfig
 from typing_extensions import Self
 
 from langgraph_pam.answers import Reader
@@ -24,7 +24,6 @@ from langgraph_pam.reading import (
     PAMIndexConfig,
     check_minutes,
     check_op,
-    check_place,
     check_query,
     from_json,
     read_value,
@@ -217,7 +216,9 @@ class PAMStore(BaseStore):
 
         Raises:
             InvalidInput: the store has no ``index``.
+            InvalidNamespaceError: no namespace can begin with this name.
         """
+        check_op(SearchOp((name,)))
         if self._memories is None:
             raise InvalidInput("This store has no index.", "PAMStore(..., index={...})", "Pass index=.")
         return self._memories.tenant(name)
@@ -229,7 +230,11 @@ class PAMStore(BaseStore):
 
         Returns:
             The number of deleted items.
+
+        Raises:
+            InvalidNamespaceError: no namespace can begin with this name. Nothing was deleted.
         """
+        check_op(SearchOp((name,)))  # the file joins labels by dots: there "" means everything
         with self._writing:
             rows = self._items.under((name,), None)
             self._write([Put(from_path(row.path), row.key, None, None, [], NOTHING) for row in rows])
@@ -334,7 +339,7 @@ class PAMStore(BaseStore):
     def _memories_of(self, namespace: Namespace, keys: Sequence[str]) -> tuple[PredictiveAssociativeIndex, list[str]]:
         """Returns the index of a namespace, and the ids of the memories of items with these keys."""
         for key in keys:
-            check_place(namespace, key)
+            check_op(GetOp(namespace, key))
         tenant = self.tenant(namespace[0] if namespace else "")
         rows = {key: self._items.get(namespace, key, None) for key in keys}
         if unknown := [key for key, row in rows.items() if row is None]:
