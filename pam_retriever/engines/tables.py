@@ -12,6 +12,7 @@ from pam_retriever.engines.base import EngineMemories, EngineTrajectories, Gener
 from pam_retriever.engines.local_copy import Documents, LocalCopy
 from pam_retriever.experience.feedback import LEARNT_REQUESTS
 from pam_retriever.filters.stored import to_json
+from pam_retriever.mentions.names import check_unchanged
 from pam_retriever.store.columns import checksum, to_blobs
 from pam_retriever.store.database import Settings
 from pam_retriever.store.learnt import NEXT
@@ -31,6 +32,10 @@ class Calls(Protocol):
     @property
     def state(self) -> State:
         """The state that every call reads first."""
+
+    @property
+    def inside(self) -> bool:
+        """Whether this thread is inside a call."""
 
     def reading(self) -> AbstractContextManager[State]:
         """Reads a consistent snapshot inside, as far as the engine supports it."""
@@ -90,6 +95,7 @@ class EngineDatabase(ABC):
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Commits all writes of the block together, if the engine supports it."""
+        check_unchanged(self._calls.inside)
         with ExitStack() as copied, self._writing() as state:  # the copy is committed last, because it cannot fail
             copied.enter_context(self.local_copy.transaction())
             self._mend()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
+from pam_retriever.errors import InvalidInput
 from pam_retriever.store.folder.forking import forked_error
 
 PATIENCE = 1.0  # seconds; an invited thread that has not entered after this time was interrupted
@@ -57,11 +58,19 @@ class ReadWriteLock:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Excludes all others."""
+        """Excludes all others.
+
+        Raises:
+            InvalidInput: this thread is inside as a reader.
+        """
         self.check_process()
         me = threading.get_ident()
         if me in self._readers:
-            raise RuntimeError("a thread that reads cannot write before it has finished reading")
+            raise InvalidInput(
+                "A function that the index calls while it answers changed, saved or closed this index.",
+                "a function that only reads",
+                "Change the index before or after the call.",
+            )
         try:
             if self._writer == me:
                 self._depth += 1

@@ -58,12 +58,17 @@ class Calls:
     def committed(self) -> int:
         """The last version whose call has ended, for the call of this thread."""
         state = self.state
-        return state.version - (state.writer == self._me and getattr(self._local, "state", None) is not None)
+        return state.version - (state.writer == self._me and self.inside)
+
+    @property
+    def inside(self) -> bool:
+        """Whether this thread is inside a call."""
+        return getattr(self._local, "state", None) is not None
 
     @contextmanager
     def reading(self) -> Iterator[MilvusState]:
         """Uses one state for all reads inside the block. Concurrent writes may be partly visible."""
-        if getattr(self._local, "state", None) is not None:
+        if self.inside:
             yield self._local.state
             return
         self._local.state = self._read()
@@ -83,6 +88,8 @@ class Calls:
         Raises:
             IndexLocked: another process has been writing for the whole time.
         """
+        if self.inside:  # it would wait for itself
+            raise RuntimeError("a call that reads cannot write")
         state = self._local.state = self._take_over()
         last = replace(state, writer="", since=time.time())  # stays, if the call does not finish
         try:

@@ -78,6 +78,11 @@ class Connections:
         with self.reading() as state:
             return state
 
+    @property
+    def inside(self) -> bool:
+        """Whether this thread is inside a call."""
+        return self._call is not None
+
     @contextmanager
     def reading(self) -> Iterator[State]:
         """Uses one snapshot for all reads of the block."""
@@ -101,7 +106,7 @@ class Connections:
         Raises:
             Interrupted: the connection was lost, and nothing was written. The call can be repeated.
         """
-        if self._call is not None:
+        if self.inside:
             raise RuntimeError("a call that reads cannot write")
         call = self._local.call = self.retried(lambda: self._begin(writing=True))
         try:
