@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,12 +16,15 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import numpy as np
+import pytest
 
 from pam_retriever import FitConfig, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.explore import Explorer
 
 DIALOGUE = Path(__file__).parent / "data" / "dialogue.jsonl"
 DIM = 64
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium, or set CHROMIUM")
 SCRIPT = '<script>document.title="taken"</script><img src=x onerror="document.title=\'taken\'">'
 HOSTILE = f"{SCRIPT}\"' onload=alert(1) \u202e\x07".replace("\x07", "")
 ARABIC = "متى وصل القطار إلى المدينة؟"

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from datetime import datetime, timezone
 from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
 import pytest
-from explore_samples import ARABIC, DIM, HOSTILE, embed, exploring, fill
+from explore_samples import ARABIC, CHROMIUM, DIM, HOSTILE, embed, exploring, fill, in_browser
 
 from pam_retriever import PredictiveAssociativeIndex
 
 sync_api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium, or set CHROMIUM"),
-]
+pytestmark = [pytest.mark.slow, in_browser]
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",

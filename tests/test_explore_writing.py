@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from explore_samples import DIM, embed, fetch, fill, send
-from test_explore_browser import CHROMIUM, FLAGS, opened
+from explore_samples import CHROMIUM, DIM, embed, fetch, fill, in_browser, send
+from test_explore_browser import FLAGS, opened
 
 from pam_retriever import PredictiveAssociativeIndex
 
@@ -121,7 +121,7 @@ def test_feedback_of_a_tenant_is_stored_in_that_tenant_alone(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium, or set CHROMIUM")
+@in_browser
 def test_clicks_in_the_browser_wait_for_the_writer_and_the_last_one_counts(folder):
     playwright = pytest.importorskip("playwright.sync_api")
     with running(COMMAND, 60, folder) as (_, address), playwright.sync_playwright() as driver:

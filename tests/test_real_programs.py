@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import tempfile
 
 import benchmark_data
 import numpy as np
 import pytest
+from explore_samples import in_browser
 
 from benchmarks.code.histories import History, grow
 from benchmarks.performance import explore_views
@@ -98,7 +97,7 @@ def test_the_prior_of_the_next_step_is_fitted_and_written(ran, monkeypatch, tmp_
 
 
 @pytest.mark.usefixtures("made_up_data")
-@pytest.mark.skipif(not (os.environ.get("CHROMIUM") or shutil.which("chromium")), reason="no Chromium")
+@in_browser
 def test_every_view_is_opened_once(ran, monkeypatch):
     pytest.importorskip("playwright.sync_api")
     monkeypatch.setattr(explore_views, "WIDTHS", (390,))

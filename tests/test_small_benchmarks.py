@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from explore_samples import in_browser
 
 from benchmarks import lines, report, versions
 from benchmarks.architecture import familiarity
@@ -63,7 +64,7 @@ def test_peers_with_compressed_indexes(ran, tmp_path):
 
 PROGRAMS = [
     "baselines.tune --trajectories=6 --passes=1",
-    "performance.explore --memories=200 --dim=8 --rounds=1",
+    pytest.param("performance.explore --memories=200 --dim=8 --rounds=1", marks=in_browser),
     "performance.feedback --requests=60 --memories 60 --queries=4 --rounds=2",
     "performance.fits --few 44 --many=88 --rounds=1",
     "performance.filters --memories=300 --dim=8 --queries=2 --repetitions=1",
