@@ -8,6 +8,7 @@ from conftest import DIM, QUICK, TINY, WINDOW, agree, new_index
 
 from pam_retriever import EmptyIndex, InvalidInput, NotFitted, PredictiveAssociativeIndex, Trajectory, UnknownId
 from pam_retriever.errors import IndexFormatError
+from pam_retriever.retrieval.imagination import Imagination
 from pam_retriever.store.learnt import SPREAD
 
 
@@ -76,6 +77,11 @@ def test_samples_lie_as_far_from_the_point_as_the_associates(fitted):
     np.testing.assert_allclose(np.linalg.norm(sample - found.point, axis=1), found.spread, atol=1e-4)
     np.testing.assert_array_equal(sample, found.sample(500, seed=3))
     assert np.abs(sample - found.sample(500, seed=4)).max() > 0.01
+
+
+def test_samples_in_one_dimension_are_one_of_both_unit_vectors():
+    samples = Imagination(np.ones(1, np.float32), 0.5, 0.0, ()).sample(3)
+    np.testing.assert_array_equal(samples, np.ones((3, 1), np.float32))
 
 
 def test_deleted_memories_are_not_near_and_a_bare_index_has_nothing_to_imagine(planted):

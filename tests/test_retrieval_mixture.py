@@ -526,6 +526,17 @@ def test_by_time_no_part_is_judged_by_what_came_later():
     assert weights[1] > 1
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("timed", [False, True])
+def test_a_part_of_a_single_question_is_judged_by_the_prior(timed):
+    """The weights for the other part would come from this question alone, which cannot choose a distance."""
+    choices, part = planted(questions=20), np.minimum(np.arange(20), 1)
+    asked = HeldOutQuestions(choices, np.tile(np.arange(6), 20), np.ones(120, bool), np.ones(20), part, part >= 0)
+    fitted = fit_kind(asked, np.zeros(3), timed=timed)
+    assert np.isfinite(fitted.weights).all()
+    assert np.isfinite(fitted.scores).all()
+
+
 def test_where_the_prior_is_wrong_recall_without_feedback_is_not_lost():
     """Few questions suffice to correct a wrong prior: it favours the second column, but the first one counts."""
     choices = planted(questions=45, candidates=20, weights=(3.0, 0.0, 0.0, 0.0, 0.0))

@@ -75,7 +75,7 @@ Rows = Int64 | Selection
 
 
 def holds(allowed: Rows, rows: Int64) -> Bools:
-    """Returns whether each of ``rows`` (n,) is allowed; None allows all."""
+    """Returns whether each of ``rows`` (n,) is allowed."""
     if not isinstance(allowed, np.ndarray):
         return allowed.holds(rows)
     return among(allowed, rows)

@@ -40,7 +40,7 @@ WINDOW = 2  # largest distance to a neighbour in positions, for scores and for w
 SOURCES = ("words", "labels", "similarity", "association", "mentions", "neighbours", "times")
 Directed = Callable[[Int64, Float32], Float32]
 Keys = Callable[[Int64], Float32]  # returns the keys (n, width) of stored rows (n,)
-CANDIDATES = FOR_WORDS  # number of candidates per source for as many hits, see ``tiers``
+CANDIDATES = FOR_WORDS  # number of candidates per source for as many hits, see ``Tiers``
 THEN = 30  # of these, by similarity and by words, among the memories of a time that a question names
 FEW_THEN = 1000  # most such memories that are compared with the question one by one
 

@@ -11,6 +11,7 @@ import numpy as np
 from pam_retriever.ann.selection import Rows
 from pam_retriever.display import ShownImagination
 from pam_retriever.errors import EmptyIndex, NotFitted, UnknownId, counted
+from pam_retriever.model.keys import unit
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues, plain_cues, read_cues, read_filters
 from pam_retriever.retrieval.lexical import Lexicon
@@ -58,7 +59,8 @@ class Imagination(ShownImagination):
     def sample(self, count: int, seed: int = 0) -> Float32:
         """Returns unit vectors (count, dim) around the point, as query vectors for any vector store.
 
-        Their root mean square distance from the point is ``spread``, as for the associates.
+        Their root mean square distance from the point is ``spread``, as for the associates. If dim is 1, there are only
+        the point and its opposite.
 
         Raises:
             InvalidInput: the count is no whole number of at least 1, or the seed is none.
@@ -66,10 +68,9 @@ class Imagination(ShownImagination):
         count, random = check_count("count", count), np.random.default_rng(check_seed(seed))
         away = random.standard_normal((count, len(self.point)))
         away -= np.outer(away @ self.point, self.point)  # moves along the sphere
-        away /= np.linalg.norm(away, axis=1, keepdims=True)
+        away /= np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-30)  # zeros if dim is 1
         angle = 2 * np.arcsin(min(self.spread, 2.0) / 2)
-        points: Float32 = (np.cos(angle) * self.point + np.sin(angle) * away).astype(np.float32)
-        return points
+        return unit((np.cos(angle) * self.point + np.sin(angle) * away).astype(np.float32))
 
 
 @dataclass(frozen=True)

@@ -202,7 +202,9 @@ def _one_hop(recall: Recall, strategy: Strategy, channels: Channels, stored: boo
 
 
 class FaithfulScorer:
-    """Keeps only the hits that were experienced with the cue. A vector is the stored memory that equals it, if any.
+    """Keeps only the hits that were experienced with the cue.
+
+    A vector stands for the stored memories to which it was completed; before ``fit``, for the one that equals it.
 
     Args:
         scorer: a scorer of all memories.

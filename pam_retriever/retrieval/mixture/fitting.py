@@ -194,6 +194,8 @@ class _View:
             for fraction in FRACTIONS
             for start in starts
         ]
+        if len(questions) < 2:  # none is left to judge the fit on one
+            return ways[0]
         losses, judged = np.zeros((len(ways), len(part))), np.zeros(len(part), bool)
         for within, held in _judged(part, self.timed):
             judged[held] = True

@@ -1,6 +1,7 @@
 """Evidence sources: each computes features of candidates for cues; 0 means no information.
 
-The sources here read vectors, words and neighbours of the memories. The sources of past use are in ``use.py``.
+The sources here read vectors, words and neighbours of the memories. Each source of past use has a module of its
+own.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Similarity:
     """Cosine of cue and memory.
 
     Args:
-        given: the vectors of the memories.
+        vectors: the vectors of the memories.
     """
 
     name, features = "similarity", ("similarity",)
