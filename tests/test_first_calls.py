@@ -317,6 +317,18 @@ def test_it_fits_by_itself_after_enough_new_experience(planted, tmp_path):
         assert fresh_steps(index) == 5
 
 
+def test_steps_that_are_stored_already_start_no_fit(index):
+    index.auto_fit(steps=6, config=QUICK)
+    index.observe(Trajectory(["m000", "m001", "m002"], id="s"))
+    index.observe(Trajectory(["m000", "m001", "m002", "m003"], id="s"))  # the session, one step later
+    index.observe(Trajectory(["m000", "m001", "m002", "m003"], id="s"))
+    index._background.finish()
+    assert not index.is_fitted
+    index.observe(Trajectory(["m004", "m005"], id="t"))
+    index._background.finish()
+    assert index.is_fitted
+
+
 @pytest.mark.parametrize("told_by", ["append", "observe", "close"])
 def test_an_error_of_auto_fit_is_raised_by_the_next_call(index, monkeypatch, told_by):
     from pam_retriever.training import fit as training

@@ -176,6 +176,27 @@ def test_a_fit_that_ends_after_the_erasure_of_all_leaves_no_weights(tmp_path, mo
     index.close()
 
 
+@pytest.mark.parametrize("learnt", ["fit_next", "SpreadSample.fit"])
+def test_an_erasure_of_all_after_the_training_leaves_nothing_of_the_rest_of_the_fit(monkeypatch, learnt):
+    from pam_retriever.retrieval import imagination
+    from pam_retriever.retrieval.sequences import fitting
+
+    index = fill(PredictiveAssociativeIndex(dim=DIM), feedback=False)
+    index.observe(Trajectory(IDS[::7], id="another"))
+    *owner, name = learnt.split(".")
+    owned = getattr(imagination, owner[0]) if owner else fitting
+    fit = getattr(owned, name)
+
+    def erased_meanwhile(*given):
+        found = fit(*given)
+        index.erase(IDS)
+        return found
+
+    monkeypatch.setattr(owned, name, erased_meanwhile)
+    index.fit(window=2, config=QUICK, progress=False, from_scratch=True)
+    assert stored(index) == set()
+
+
 def test_a_tenant_loses_only_its_own_weights(tmp_path):
     with PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM) as index:
         fill(index)

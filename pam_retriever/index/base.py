@@ -19,7 +19,7 @@ from pam_retriever.retrieval.timeline import Timeline
 from pam_retriever.store import naming
 from pam_retriever.store.base import Store
 from pam_retriever.store.database import Database
-from pam_retriever.store.learnt import is_stored
+from pam_retriever.store.learnt import is_stored, nothing_to_learn
 from pam_retriever.store.view import View
 
 if TYPE_CHECKING:
@@ -129,6 +129,12 @@ class IndexBase:
             with self._lock.exclusive():
                 if self._store.embedder is None:
                     self._store.set_embedder(name)
+
+    def _keep_learnt(self, name: str, value: object, weights: bytes | None = None) -> None:
+        """Stores what ``fit`` learnt from experience, unless all experience was deleted meanwhile."""
+        with self._lock.exclusive():
+            if not nothing_to_learn(self._store.links):
+                self._store.set_setting(name, value, weights)
 
     def _discard(self, names: tuple[str, ...]) -> None:
         """Removes these settings and weights of ``fit``, if any is stored; see ``store.learnt``."""

@@ -141,8 +141,7 @@ class Imagining(IndexBase):
         for chunk in sample.chunks():
             with self._lock.shared():  # briefly, so that others can write in between
                 squared.append(sample.distances(self._store.view(), chunk))
-        with self._lock.exclusive():
-            self._store.set_setting(SPREAD, sample.to_stored(sample.fit(squared)))
+        self._keep_learnt(SPREAD, sample.to_stored(sample.fit(squared)))
 
 
 def _is_known(settings: Settings) -> bool:

@@ -23,6 +23,7 @@ from pam_retriever.limits import MAX_WINDOW
 from pam_retriever.retrieval.decay import check_half_life, read_now
 from pam_retriever.store import last_fit
 from pam_retriever.store.folder.files import read_path
+from pam_retriever.store.learnt import nothing_to_learn
 from pam_retriever.types import FitReport, Recipe, TrajectoryRecord
 from pam_retriever.validation import (
     check_count,
@@ -203,7 +204,8 @@ class Learning(FeedbackMethods, Sequences, Imagining):
         finished = datetime.now(timezone.utc)
         report = replace(report, requests=requests, validation=validation, finished=finished, next_steps=steps)
         with self._lock.exclusive():
-            last_fit.keep(self._store, report, not nothing_new)
+            if not (report.trajectories and nothing_to_learn(self._store.links)):  # all may be deleted meanwhile
+                last_fit.keep(self._store, report, not nothing_new)
         return report
 
     def auto_fit(self, steps: int | None = 100, window: int = 5, config: Recipe | FitConfig = "fast") -> None:

@@ -83,9 +83,9 @@ class Sequences(IndexBase):
         self._background.check()
         with self._lock.exclusive():
             check_known(self._store.database, episodes)
-            self._store.observe(episodes)
+            steps = self._store.observe(episodes)
             self._store.keep_within_capacity()
-        self._background.experienced(sum(len(episode.ids) for episode in episodes))
+        self._background.experienced(steps)
         return [list(episode.ids) for episode in episodes]
 
     def recall_next(
@@ -248,11 +248,10 @@ class Sequences(IndexBase):
             self._discard((NEXT,))
             return 0, Validation()
         mixture, questions, validation = fit_next(experienced, seed)
-        with self._lock.exclusive():
-            bilinear = mixture.bilinear
-            # no bytes without a model: an earlier one knows of experience that may be erased
-            about = {**mixture.to_dict(), REPLACED: replaced}
-            self._store.set_setting(NEXT, about, b"" if bilinear is None else bilinear.pack())
+        bilinear = mixture.bilinear
+        # no bytes without a model: an earlier one knows of experience that may be erased
+        about = {**mixture.to_dict(), REPLACED: replaced}
+        self._keep_learnt(NEXT, about, b"" if bilinear is None else bilinear.pack())
         return questions, validation
 
 

@@ -199,8 +199,8 @@ class Store(ABC):
         return len(rows)
 
     @repeated
-    def observe(self, episodes: list[Episode]) -> None:
-        """Stores checked episodes and their new states."""
+    def observe(self, episodes: list[Episode]) -> int:
+        """Stores checked episodes and their new states; returns the number of steps that were not stored before."""
         self.follow_database()
         with self.database.transaction():
             added, written = write_trajectories(self.database, episodes, self._associate)
@@ -211,6 +211,7 @@ class Store(ABC):
             link(self.links, written)
 
         self.apply_after_commit(rows, change)
+        return sum(len(one.rows) for one in written)
 
     @repeated
     def append(self, step: NewStep) -> int:
