@@ -86,6 +86,8 @@ FIT = {
     "an array of another dimension": ([np.ones((3, DIM - 1))], {}, InvalidInput, "16"),
     "NaN in an array": ([np.full((3, DIM), np.nan)], {}, InvalidInput, "NaN"),
     "ids that are numbers": ([[1, 2]], {}, InvalidInput, "int"),
+    "lists of numbers": ([[[0.0] * DIM, [1.0] * DIM]], {}, InvalidInput, "np.array"),
+    "a list of arrays": ([[good[0], good[1]]], {}, InvalidInput, "np.array"),
     "the same state only": ([["m000", "m000"]], {}, InvalidInput, "two different"),
     "neither ids nor vectors": ([Trajectory()], {}, InvalidInput, "neither"),
     "both": ([Trajectory(ids=["m000"], vectors=good)], {}, InvalidInput, "both"),

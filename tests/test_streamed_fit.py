@@ -8,10 +8,11 @@ import sys
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import TINY, WINDOW, new_index
 
-from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex, UnknownId
+from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex, Trajectory, UnknownId
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.model.keys import MODES
 from pam_retriever.store.readwrite import ReadWriteLock
@@ -178,6 +179,29 @@ def test_what_came_before_a_bad_trajectory_of_a_stream_stays_stored(planted):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("without", [["m003", "m003"], Trajectory(["m003", "m004"], salience=[0, 0])])
+def test_a_part_without_anything_to_learn_is_left_out(planted, without):
+    trajectories = [["m000", "m001"], without, ["m005", "m006"]]
+    index = new_index(planted)
+    for given in (trajectories, trajectories[1:], trajectories[1::-1]):  # wherever it is
+        report = index.fit(given, config=TINY, buffer=2, progress=False, from_scratch=True)
+        assert report.steps and report.stopped_by == "passes"
+    with pytest.raises(InvalidInput):
+        new_index(planted).fit([without], config=TINY, buffer=2, progress=False)
+
+
+def test_parts_take_the_collections_that_fit_takes(planted):
+    index = new_index(planted)
+    report = index.fit(planted.vectors[:12].reshape(3, 4, -1), config=TINY, buffer=100, progress=False)
+    assert report.trajectories == 3
+    series = pd.Series([["m000", "m001"], ["m002", "m003"]])
+    assert index.fit(series, config=TINY, buffer=100, progress=False).trajectories == 5
+    for wrong in (5, Trajectory(["m000", "m001"]), {"s": ["m000", "m001"]}, pd.DataFrame({"id": ["m000", "m001"]})):
+        with pytest.raises(InvalidInput, match="a list of trajectories"):
+            index.fit(wrong, config=TINY, buffer=100, progress=False)
+    assert len(index.trajectories()) == 5
+
+
 def test_new_experience_is_learnt_with_as_much_of_the_old(planted):
     """A fit of new experience takes fewer steps than the first, and recall of the old experience does not get worse."""
     index, settings = new_index(planted), {"window": WINDOW, "config": LONG, "buffer": 60, "progress": False}

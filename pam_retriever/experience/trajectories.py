@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pam_retriever.arrays import kind_of_no_number
+from pam_retriever.arrays import is_number, kind_of_no_number
 from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.experience.dates import read_timestamp
 from pam_retriever.filters.stored import to_json
@@ -66,6 +66,17 @@ def read_trajectories(trajectories: Iterable[TrajectoryLike], dim: int) -> list[
     Raises:
         InvalidInput: a trajectory is invalid. The message names it by its position.
     """
+    _check_collection(trajectories)
+    episodes = [_read(trajectory, f"trajectory {at}", dim) for at, trajectory in enumerate(trajectories)]
+    names = [episode.id for episode in episodes]
+    if len(set(names)) < len(names):
+        twice = Counter(names).most_common(1)[0][0]
+        raise InvalidInput(f"Got two trajectories with the id {twice!r}.", "distinct ids", "Rename one.")
+    return episodes
+
+
+def _check_collection(trajectories: Any) -> None:
+    """Raises InvalidInput unless the argument is a collection whose items may be trajectories."""
     two_dimensional = getattr(trajectories, "ndim", 0) == 2
     if two_dimensional and hasattr(trajectories, "groupby"):
         fix = "Pass the ids of each session: table.groupby('session')['id'].apply(list)."
@@ -75,12 +86,6 @@ def read_trajectories(trajectories: Iterable[TrajectoryLike], dim: int) -> list[
         raise InvalidInput(f"Got a single {type(trajectories).__name__}.", "a list of trajectories", "Wrap it in [ ].")
     if isinstance(trajectories, Mapping) or not isinstance(trajectories, Iterable):
         raise InvalidInput(f"Got trajectories={trajectories!r}.", "a list of trajectories", "Pass lists of ids.")
-    episodes = [_read(trajectory, f"trajectory {at}", dim) for at, trajectory in enumerate(trajectories)]
-    names = [episode.id for episode in episodes]
-    if len(set(names)) < len(names):
-        twice = Counter(names).most_common(1)[0][0]
-        raise InvalidInput(f"Got two trajectories with the id {twice!r}.", "distinct ids", "Rename one.")
-    return episodes
 
 
 def read_in_batches(trajectories: Iterable[TrajectoryLike], dim: int, states: int) -> Iterator[list[Episode]]:
@@ -89,6 +94,7 @@ def read_in_batches(trajectories: Iterable[TrajectoryLike], dim: int, states: in
     Raises:
         InvalidInput: see ``read_trajectories``. Trajectories before the invalid one were yielded.
     """
+    _check_collection(trajectories)
     episodes: dict[str, Episode] = {}
     waiting = 0
     for at, trajectory in enumerate(trajectories):
@@ -116,9 +122,19 @@ def _as_trajectory(given: TrajectoryLike, name: str) -> Trajectory:
     if isinstance(given, set | frozenset):
         raise InvalidInput(f"{name.capitalize()} is a set.", "a list of ids in their order", "Sort them by their time.")
     ids = read_list(name, given)
+    if any(map(_is_vector, ids)):
+        raise InvalidInput(
+            f"{name.capitalize()} is a list of vectors.", "ids, or an array (T, dim)", "Pass np.array(...) of it."
+        )
     if any(isinstance(id, Trajectory) or (isinstance(id, list | tuple) and set(map(type, id)) == {str}) for id in ids):
         raise InvalidInput(f"{name.capitalize()} is a list of trajectories.", "one", "Use observe_many for several.")
     return Trajectory(ids=ids)
+
+
+def _is_vector(given: Any) -> bool:
+    if isinstance(given, list | tuple):
+        return len(given) > 0 and all(map(is_number, given))
+    return getattr(given, "ndim", 0) == 1 and getattr(given.dtype, "kind", "f") in "fiu"  # of torch, it has no kind
 
 
 def _read(given: TrajectoryLike, name: str, dim: int) -> Episode:

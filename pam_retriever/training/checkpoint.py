@@ -48,8 +48,7 @@ class Progress:
 
     def add_losses(self, at: int, total: float, steps: int) -> float:
         """Adds the losses of a shard to pass ``at``; returns the mean loss of the pass so far."""
-        if len(self.losses) <= at:
-            self.losses.append((0.0, 0))
+        self.losses += [(0.0, 0)] * (at + 1 - len(self.losses))
         before, count = self.losses[at]
         self.losses[at] = before + total, count + steps
         return (before + total) / max(count + steps, 1)

@@ -137,7 +137,8 @@ def _store(store: Store, lock: ReadWriteLock, source: Source) -> None:
             "an index in SQLite, whose storage can be read part by part",
             "Pass list(trajectories), without buffer and checkpoint.",
         )
-    for episodes in read_in_batches(source.trajectories or (), store.dim, STORED_AT_ONCE):
+    given = () if source.trajectories is None else source.trajectories
+    for episodes in read_in_batches(given, store.dim, STORED_AT_ONCE):
         with lock.exclusive():
             check_known(store.database, episodes)
             store.observe(episodes)

@@ -108,11 +108,10 @@ class Trainer:
         self._device = choose_device(request.device)
         self._half = uses_bfloat16(config, self._device)
         self._random = shards.generator(PAIRS)
-        first_pass = shards.of_pass(shards.generator(PASS))
-        first = shards.read(first_pass[0])
+        first_pass, first, met = self._first(shards.of_pass(shards.generator(PASS)))
         self.model = self._make_model(first, start).to(self._device)
         self.embeddings = embeddings or EmbeddingTable(np.zeros((shards.table, self.model.config.code), np.float32))
-        self._use(first_pass[0], first)
+        self._use(first_pass[0], first, met)
         self.config = config = self._with_passes(config)
         assert config.passes
         self._schedule = Schedule(shards, first_pass, config.passes, config.stop_after)
@@ -149,7 +148,9 @@ class Trainer:
         progress, clock = self._progress, _Clock(self._progress.seconds, self._request.time_budget)
         with self._bar() as bar:
             for turn in self._schedule.after(progress.turn):
-                self._take(turn.blocks)
+                if not self._take(turn.blocks):
+                    progress.turn += 1
+                    continue
                 objective, first_step = self._objective, progress.step
                 if turn.first:
                     progress.associations += len(self._associations)
@@ -221,15 +222,32 @@ class Trainer:
         """Returns a generator for the input noise."""
         return torch.Generator(self._device).manual_seed(self._request.seed)
 
-    def _take(self, blocks: Int64) -> None:
-        """Switches to a shard, unless it is the current one."""
-        if not np.array_equal(blocks, self._blocks):
-            self._use(blocks, self._shards.read(blocks))
-            self._leave_out()
+    def _first(self, each: list[Int64]) -> tuple[list[Int64], Shard, Associations]:
+        """Returns the shards of the first pass, the first of them with something to learn, and its associations."""
+        for _ in each:
+            shard, met = self._read(each[0])
+            if met.salience.any():
+                break
+            each = [*each[1:], each[0]]
+        return each, shard, met
 
-    def _use(self, blocks: Int64, shard: Shard) -> None:
+    def _read(self, blocks: Int64) -> tuple[Shard, Associations]:
+        shard = self._shards.read(blocks)
+        return shard, associate(shard.experience, len(shard.rows), self._window)
+
+    def _take(self, blocks: Int64) -> bool:
+        """Switches to a shard, unless it is the current one; returns whether it has anything to learn."""
+        if np.array_equal(blocks, self._blocks):
+            return True
+        shard, met = self._read(blocks)
+        if not met.salience.any():  # for example one long trajectory with the same memory in each step
+            return False
+        self._use(blocks, shard, met)
+        self._leave_out()
+        return True
+
+    def _use(self, blocks: Int64, shard: Shard, met: Associations) -> None:
         self._blocks, self._rows = blocks, shard.rows
-        met = associate(shard.experience, len(shard.rows), self._window)
         if not len(met):
             raise InvalidInput(
                 "No trajectory holds two different memories.",
@@ -327,7 +345,9 @@ class _Clock:
 
 
 def descend(optimizer: torch.optim.Optimizer, loss: Tensor, rate: float, clip: float) -> None:
-    """Makes one optimiser step on a loss, with the gradient clipped to the norm ``clip``."""
+    """Makes one optimiser step on a loss, with the gradient clipped to the norm ``clip``; none on a constant loss."""
+    if not loss.requires_grad:  # a batch without anything to learn
+        return
     for group in optimizer.param_groups:
         group["lr"] = rate
     optimizer.zero_grad()
