@@ -236,6 +236,7 @@ def test_references_are_kept_and_read_when_encoded(tmp_path):
         ([{"place": [1.0, np.nan, 2.0]}], "NaN or infinity"),
         ([{"place": [1e300, 0, 0]}], "float32 can hold"),
         ([{"image": np.full((1, 8, 8), 300)}], "uint8 can hold"),
+        ([{"image": np.full((1, 8, 8), 0.7)}], "hold fractions"),
         ([{"place": "far"}], "array of numbers"),
         ([{"place": ["1", "2", "3"]}], r"array of numbers \(str"),
         ([{"time": np.datetime64("2026-05-02")}], "array of numbers"),
@@ -244,6 +245,8 @@ def test_references_are_kept_and_read_when_encoded(tmp_path):
         ([{"place": None}], "no modality"),
         ({"place": np.ones((2, 3)), "speaker": ["Ada"]}, "as many of each"),
         ({"place": []}, "no observations"),
+        ({"speaker": "Ada", "place": [1, 2, 3]}, "'Ada' for 'speaker'"),
+        ({"time": 5.0}, "5.0 for 'time'"),
     ],
 )
 def test_bad_observations_store_nothing(index, observed, message):

@@ -213,6 +213,74 @@ def test_the_same_seed_gives_the_same_weights():
     assert ranks[0] == ranks[1]
 
 
+def test_whole_numbers_of_any_size_are_actions():
+    walks = Walks(walks=4)
+    config = JointConfig(passes=1, settle=1, batch_size=30, hidden=32)
+    for actions in (walks.action.astype(np.int32), walks.action.tolist()):
+        trainer = JointTrainer(CompositeEncoder(KINDS, 8, 8, 16), OutwardPredictor(8, actions=2), config=config)
+        assert trainer.fit(walks.observed, walks.experience, actions, progress=False).steps
+        assert trainer.surprise(walks.observed, walks.experience, actions).shape == (48,)
+
+
+def test_a_batch_without_a_next_step_or_an_associate_changes_nothing():
+    walks = Walks(walks=1)
+    alone = Experience(walks.experience.states, np.arange(12), np.zeros(12, np.int64))
+    config = JointConfig(passes=1, settle=1, batch_size=4, hidden=32)
+    trainer = JointTrainer(CompositeEncoder(KINDS, 8, 8, 16), config=config)
+    assert trainer.fit(walks.observed, alone, progress=False).outward == (0.0,)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"passes": 0},
+        {"batch_size": 0},
+        {"horizon": 0},
+        {"settle": -1},
+        {"temperature": 0.0},
+        {"drop": 2.0},
+        {"momentum": 5.0},
+        {"learning_rate": float("nan")},
+        {"stop_gradient": "no"},
+        {"passes": "3"},
+    ],
+)
+def test_a_joint_configuration_refuses_what_makes_no_sense(wrong):
+    with pytest.raises(InvalidInput, match=next(iter(wrong))):
+        JointConfig(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: Modality.category("Ada"), "values='Ada'"),
+        (lambda: Modality.vector("4"), "dim='4'"),
+        (lambda: Modality.time([0.0]), "periods"),
+        (lambda: Modality.image((8, 8)), "channels"),
+        (lambda: CompositeEncoder([Modality.vector(2)]), "a dict of name"),
+        (lambda: CompositeEncoder(KINDS, weights={"left": 2.0}), "concatenate"),
+        (lambda: CompositeEncoder(KINDS, fusion="concatenate", weights={"left": "2"}), "numbers above 0"),
+        (lambda: OutwardPredictor(8, actions=2, action_dim=2), "one of them"),
+        (lambda: OutwardPredictor(8, action_dim=-2), "action_dim=-2"),
+        (lambda: OutwardPredictor(8, hidden=0), "hidden=0"),
+    ],
+)
+def test_modules_refuse_what_makes_no_sense(wrong, message):
+    with pytest.raises(InvalidInput, match=message):
+        wrong()
+
+
+def test_an_encoder_stays_in_training_after_an_error():
+    def broken(names):
+        raise OSError(names)
+
+    kind = Modality.custom(torch.nn.Identity(), (2,), 2, loader=broken)
+    encoder = CompositeEncoder({"file": kind}, 8)
+    with pytest.raises(OSError, match="a"):
+        encoder.encode([{"file": "a"}])
+    assert encoder.training
+
+
 def test_bad_training_input():
     walks = Walks(walks=4)
     encoder = CompositeEncoder(KINDS, 8, 8, 16)
@@ -223,6 +291,12 @@ def test_bad_training_input():
         trainer.fit(walks.observed, walks.experience, walks.action + 1)
     with pytest.raises(InvalidInput, match="salience"):
         trainer.fit(walks.observed, walks.experience, walks.action, salience=np.full(48, -1.0))
+    for wrong in ({"window": 0}, {"window": "5"}, {"seed": -1}, {"progress": "no"}):
+        with pytest.raises(InvalidInput, match=next(iter(wrong))):
+            trainer.fit(walks.observed, walks.experience, walks.action, **wrong)
+    nowhere = Experience(np.array([0, 99]), np.zeros(2, np.int64), np.arange(2))
+    with pytest.raises(InvalidInput, match="states below"):
+        trainer.surprise(walks.observed, nowhere, walks.action[:2])
     short = {name: sense[:5] for name, sense in walks.observed.items()}
     with pytest.raises(InvalidInput, match="states below"):
         trainer.fit(short, walks.experience, walks.action)

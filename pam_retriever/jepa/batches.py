@@ -42,12 +42,7 @@ class TrainingData:
         salience: npt.NDArray[np.floating] | None,
     ) -> TrainingData:
         count = len(observations)
-        if not len(experience) or experience.states.min() < 0 or experience.states.max() >= count:
-            raise InvalidInput(
-                f"The experience has {counted(len(experience), 'step')} of {counted(count, 'memory')}.",
-                "at least one step, and states below the number of memories",
-                "Check Experience.states.",
-            )
+        check_states(experience, count)
         if salience is not None:
             salience = np.asarray(salience, np.float32)
             if salience.shape != (count,) or not np.isfinite(salience).all() or salience.min() < 0:
@@ -114,17 +109,36 @@ def drop(present: dict[str, Tensor], rate: float, generator: torch.Generator) ->
     return {name: mask[at] for at, name in enumerate(names)}
 
 
-def check_actions(outward: OutwardPredictor, actions: Actions | None, steps: int) -> None:
-    """Raises InvalidInput unless the actions fit the outward predictor, one per step."""
-    wants = (steps,) if outward.actions is not None else (steps, outward.action_dim)
-    if (actions is None) != (not outward.action_dim) or (actions is not None and np.shape(actions) != wants):
+def check_states(experience: Experience, count: int) -> None:
+    """Raises InvalidInput unless there is a step, and each is one of ``count`` memories."""
+    if not len(experience) or experience.states.min() < 0 or experience.states.max() >= count:
         raise InvalidInput(
-            f"Got {'no actions' if actions is None else f'actions of shape {np.shape(actions)}'}.",
+            f"The experience has {counted(len(experience), 'step')} of {counted(count, 'memory')}.",
+            "at least one step, and states below the number of memories",
+            "Check Experience.states.",
+        )
+
+
+def read_actions(outward: OutwardPredictor, given: Actions | None, steps: int) -> Actions | None:
+    """Returns the actions as torch needs them.
+
+    Raises:
+        InvalidInput: they do not fit the outward predictor, or are not one per step.
+    """
+    actions = None if given is None else np.asarray(given)
+    wants = (steps,) if outward.actions is not None else (steps, outward.action_dim)
+    if (actions is None) != (not outward.action_dim) or (actions is not None and actions.shape != wants):
+        raise InvalidInput(
+            f"Got {'no actions' if actions is None else f'actions of shape {actions.shape}'}.",
             f"shape {wants}" if outward.action_dim else "none: the outward predictor takes no actions",
             "Make the OutwardPredictor with actions=, or action_dim=, to match.",
         )
-    if actions is not None and outward.actions is not None:
-        if np.asarray(actions).dtype.kind not in "iu" or actions.min() < 0 or actions.max() >= outward.actions:
+    if actions is None or not len(actions):
+        return actions
+    if outward.actions is not None:
+        if actions.dtype.kind not in "iu" or actions.min() < 0 or actions.max() >= outward.actions:
             raise InvalidInput("Got other actions.", f"whole numbers from 0 to {outward.actions - 1}", "Renumber them.")
-    elif actions is not None and not np.isfinite(actions).all():
+        return actions.astype(np.int64)
+    if actions.dtype.kind not in "fiu" or not np.isfinite(actions).all():
         raise InvalidInput("The actions hold NaN or infinity.", "finite numbers", "Check them.")
+    return actions

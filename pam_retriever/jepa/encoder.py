@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from pam_retriever.arrays import is_finite
 from pam_retriever.errors import InvalidInput
 from pam_retriever.jepa.modalities import Modality
 from pam_retriever.jepa.observations import Observations, read_observations, unpack
@@ -89,6 +90,8 @@ class CompositeEncoder(StoredModule):
     ) -> None:
         super().__init__()
         _check_names(modalities, weights or {})
+        if weights and fusion == "mlp":
+            raise InvalidInput(f"Got weights={weights} with fusion='mlp'.", "fusion='concatenate'", "Leave them out.")
         if fusion not in ("mlp", "concatenate"):
             raise InvalidInput(f"Got fusion={fusion!r}.", "'mlp' or 'concatenate'", "Use 'mlp' to train it.")
         self.modalities = dict(modalities)
@@ -145,8 +148,10 @@ class CompositeEncoder(StoredModule):
             read = read_observations(observations, self.modalities, "the observations")
         device, training = next((p.device for p in self.parameters()), torch.device("cpu")), self.training
         self.eval()
-        states = [self(*self.tensors(read[at : at + batch_size], device)) for at in range(0, len(read), batch_size)]
-        self.train(training)
+        try:
+            states = [self(*self.tensors(read[at : at + batch_size], device)) for at in range(0, len(read), batch_size)]
+        finally:
+            self.train(training)
         encoded: Float32 = torch.cat(states).float().cpu().numpy()
         return encoded
 
@@ -189,13 +194,21 @@ class CompositeEncoder(StoredModule):
 
 
 def _check_names(modalities: Mapping[str, Modality], weights: Mapping[str, float]) -> None:
-    if not modalities or not all(isinstance(kind, Modality) for kind in modalities.values()):
+    if (
+        not isinstance(modalities, Mapping)
+        or not modalities
+        or not all(isinstance(kind, Modality) for kind in modalities.values())
+    ):
         raise InvalidInput(
             f"Got modalities={modalities!r}.", "a dict of name -> Modality, at least one", "Use Modality.vector(dim)."
         )
     bad = [name for name in modalities if not isinstance(name, str) or not name or "." in name]
     if bad:
         raise InvalidInput(f"Got the name {bad[0]!r}.", "a non-empty string without dots", "Rename the modality.")
-    wrong = {name: weight for name, weight in weights.items() if name not in modalities or not 0 < weight < np.inf}
+    wrong = {
+        name: weight
+        for name, weight in weights.items()
+        if name not in modalities or not is_finite(weight) or weight <= 0
+    }
     if wrong:
         raise InvalidInput(f"Got weights={wrong}.", f"numbers above 0 for {list(modalities)}", "Leave them out.")

@@ -15,12 +15,13 @@ from tqdm.auto import tqdm
 
 from pam_retriever.errors import InvalidInput, TrainingDiverged
 from pam_retriever.experience.cooccurrence import Experience, within
-from pam_retriever.jepa.batches import Actions, TrainingData, batches, check_actions, drop, goes_on
+from pam_retriever.jepa.batches import Actions, TrainingData, batches, check_states, drop, goes_on, read_actions
 from pam_retriever.jepa.collapse import effective_rank, spread, variance_loss
 from pam_retriever.jepa.ema import follow, make_target
 from pam_retriever.jepa.encoder import CompositeEncoder
 from pam_retriever.jepa.observations import Observations, read_observations
 from pam_retriever.jepa.outward import OutwardPredictor
+from pam_retriever.limits import MAX_WINDOW
 from pam_retriever.model.forward import PredictorConfig
 from pam_retriever.model.losses import multi_positive_info_nce
 from pam_retriever.model.predictor import Predictor
@@ -29,6 +30,10 @@ from pam_retriever.training.device import choose_device
 from pam_retriever.training.optimizers import AdamW
 from pam_retriever.training.trainer import descend
 from pam_retriever.types import Float32, Int64
+from pam_retriever.validation import check_count, check_finite, check_flag, check_positive, check_seed, check_whole
+
+OPTIONAL = ("momentum", "final_momentum")
+SHARES = (*OPTIONAL, "drop")
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,23 @@ class JointConfig:
     temperature: float = 0.2
     final_temperature: float = 0.08
     hidden: int = 512
+
+    def __post_init__(self) -> None:
+        """Checks every value.
+
+        Raises:
+            InvalidInput: a value is of a wrong kind, or out of its range.
+        """
+        for name in ("passes", "batch_size", "horizon", "hidden"):
+            check_count(name, getattr(self, name))
+        check_whole("settle", self.settle)
+        check_flag("stop_gradient", self.stop_gradient)
+        for name in ("learning_rate", "gradient_clip", "temperature", "final_temperature"):
+            check_positive(name, getattr(self, name))
+        for name in ("weight_decay", "outward", "inward", "variance", "drop", "momentum", "final_momentum"):
+            value, most = getattr(self, name), 1 if name in SHARES else math.inf
+            if not (name in OPTIONAL and value is None) and not 0 <= check_finite(name, value) <= most:
+                raise InvalidInput(f"Got {name}={value!r}.", f"a number from 0 to {most}", "Leave it out.")
 
 
 @dataclass(frozen=True)
@@ -173,7 +195,10 @@ class JointTrainer:
             TrainingDiverged: the loss became NaN or infinite.
         """
         read = read_observations(observations, self.encoder.modalities, "fit")
-        check_actions(self.outward, actions, len(experience))
+        actions = read_actions(self.outward, actions, len(experience))
+        window, seed = check_count("window", window, MAX_WINDOW), check_seed(seed)
+        if progress is not None:
+            check_flag("progress", progress)
         data = TrainingData.of(read, experience, actions, window, salience)
         chosen = choose_device(device)
         for module in (self.encoder, self.target, self.outward, self.inward):
@@ -229,9 +254,14 @@ class JointTrainer:
         return torch.stack(losses[1:]).detach().cpu()
 
     def surprise(self, observations: Moments, experience: Experience, actions: Actions | None = None) -> Float32:
-        """Returns the error of the outward predictor at each step (S,): 1 - cosine; 0 at the start of a trajectory."""
+        """Returns the error of the outward predictor at each step (S,): 1 - cosine; 0 at the start of a trajectory.
+
+        Raises:
+            InvalidInput: an argument is invalid.
+        """
         read = read_observations(observations, self.encoder.modalities, "surprise")
-        check_actions(self.outward, actions, len(experience))
+        check_states(experience, len(read))
+        actions = read_actions(self.outward, actions, len(experience))
         states = torch.from_numpy(self.target.encode(read))[experience.states]
         went_on = goes_on(experience)[:-1]
         with torch.inference_mode():

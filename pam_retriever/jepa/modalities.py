@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from pam_retriever.arrays import kind_of_no_number
 from pam_retriever.errors import InvalidInput
+from pam_retriever.validation import check_count, check_positive, check_text, read_list
 
 Array = npt.NDArray[Any]
 Loader = Callable[[list[str]], npt.ArrayLike]
@@ -47,22 +48,27 @@ class Modality:
     @classmethod
     def vector(cls, dim: int, precomputed: bool = False) -> Modality:
         """Numbers (dim,), encoded by a small MLP; ``precomputed`` embeddings are used unchanged."""
+        dim = check_count("dim", dim)
         return cls("vector", (dim,), features=dim if precomputed else None, options={"precomputed": precomputed})
 
     @classmethod
     def image(cls, shape: tuple[int, int, int], dtype: str = "uint8") -> Modality:
         """Images (channels, height, width), at least 8 x 8, encoded by two convolutions over patches."""
+        if len(shape) != 3:
+            raise InvalidInput(f"Got shape={shape!r}.", "(channels, height, width)", "Add an axis for one channel.")
         return cls("image", tuple(shape), dtype)
 
     @classmethod
     def category(cls, values: Sequence[str]) -> Modality:
         """One of some strings, for example a speaker or a tool; each has an embedding."""
-        return cls("category", (), "int64", options={"values": list(values)})
+        names = [check_text(value, "values") for value in read_list("values", values)]
+        return cls("category", (), "int64", options={"values": names})
 
     @classmethod
     def time(cls, periods: Sequence[float] = PERIODS) -> Modality:
         """Seconds, encoded by their phase in each of the ``periods`` (seconds: day, week and year)."""
-        return cls("time", (), "float64", 2 * len(periods), {"periods": list(periods)})
+        lengths = [check_positive("periods", period) for period in read_list("periods", periods)]
+        return cls("time", (), "float64", 2 * len(lengths), {"periods": lengths})
 
     @classmethod
     def custom(
@@ -158,6 +164,12 @@ class Modality:
                 f"Observation {bad} of {where} holds NaN or infinity.",
                 "finite numbers",
                 "Leave a missing observation out, or pass None for it.",
+            )
+        if np.dtype(dtype).kind in "iu" and (numbers != np.floor(numbers)).any():
+            raise InvalidInput(
+                f"The observations of {where} hold fractions.",
+                f"whole numbers, as {dtype} holds them",
+                "Scale and round them, or give the modality dtype='float32'.",
             )
         limits = np.iinfo(dtype) if np.dtype(dtype).kind in "iu" else np.finfo(dtype)
         if numbers.size and (numbers.min() < limits.min or numbers.max() > limits.max):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,6 +103,8 @@ def read_observations(given: Any, modalities: Mapping[str, Modality], where: str
         columns: dict[str, Any] = {n: _with_gaps(v, given.present[n]) for n, v in given.values.items()}
     elif isinstance(given, Mapping):
         columns = dict(given)
+    elif not isinstance(given, Iterable):
+        raise InvalidInput(f"Got {given!r} in {where}.", "a list of dicts of modalities", "Wrap a dict in [ ].")
     else:
         moments = list(given)
         wrong = [moment for moment in moments if not isinstance(moment, Mapping)]
@@ -120,10 +122,7 @@ def read_observations(given: Any, modalities: Mapping[str, Modality], where: str
         raise InvalidInput(
             f"Got the modality {unknown[0]!r} in {where}.", f"some of {list(modalities)}", "Check its name."
         )
-    lengths = {name: len(column) for name, column in columns.items()}
-    if len(set(lengths.values())) > 1:
-        raise InvalidInput(f"The modalities of {where} have {lengths} values.", "as many of each", "Use None for gaps.")
-    count = next(iter(lengths.values()), 0)
+    count = _common_length(columns, where)
     values, present = {}, {}
     for name, kind in modalities.items():
         column = columns.get(name, [None] * count)
@@ -137,6 +136,17 @@ def read_observations(given: Any, modalities: Mapping[str, Modality], where: str
         raise InvalidInput(f"Got no observations in {where}.", "at least one", "Skip the call for an empty batch.")
     _check_some(present, where)
     return Observations(values, present)
+
+
+def _common_length(columns: Mapping[str, Any], where: str) -> int:
+    single = [name for name, column in columns.items() if isinstance(column, str) or not isinstance(column, Sized)]
+    if single:
+        got = f"Got {columns[single[0]]!r} for {single[0]!r} in {where}."
+        raise InvalidInput(got, "a list with a value for each moment", "Wrap a dict of one moment in [ ].")
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise InvalidInput(f"The modalities of {where} have {lengths} values.", "as many of each", "Use None for gaps.")
+    return next(iter(lengths.values()), 0)
 
 
 def _check_some(present: Mapping[str, Bool], where: str) -> None:

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from pam_retriever.errors import InvalidInput
 from pam_retriever.jepa.encoder import StoredModule
-from pam_retriever.validation import check_count
+from pam_retriever.validation import check_count, check_whole
 
 
 class OutwardPredictor(StoredModule):
@@ -19,14 +20,23 @@ class OutwardPredictor(StoredModule):
         action_dim: length of an action, for actions as vectors. If neither is given, the state alone decides.
         hidden: width of the hidden layers.
         seed: the seed of the weights.
+
+    Raises:
+        InvalidInput: an argument is invalid, or both kinds of actions are given.
     """
 
     def __init__(
         self, dim: int, actions: int | None = None, action_dim: int | None = None, hidden: int = 256, seed: int = 0
     ) -> None:
         super().__init__()
+        if actions is not None and action_dim:
+            got = f"Got actions={actions!r} and action_dim={action_dim!r}."
+            raise InvalidInput(got, "one of them", "Leave action_dim out for actions as integers.")
         self.dim, self.actions = check_count("dim", dim), actions
-        self.action_dim = check_count("actions", actions) if actions is not None else (action_dim or 0)
+        self.action_dim = (
+            check_whole("action_dim", action_dim or 0) if actions is None else check_count("actions", actions)
+        )
+        hidden = check_count("hidden", hidden)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.inward = nn.Linear(dim + self.action_dim, hidden)

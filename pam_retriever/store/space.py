@@ -156,7 +156,8 @@ def _rebuild_composite(config: dict[str, Any], dim: int) -> Encoder:
         for name, kind in config["modalities"].items()
     }
     made = import_module(ENCODER).CompositeEncoder
-    return cast("Encoder", made(kinds, dim, config["width"], config["hidden"], config["fusion"], config["weights"]))
+    weights = config["weights"] if config["fusion"] == "concatenate" else None  # "mlp" has none
+    return cast("Encoder", made(kinds, dim, config["width"], config["hidden"], config["fusion"], weights))
 
 
 def _fill(module: Trainable, weights: bytes | None, what: str) -> None:
