@@ -52,6 +52,13 @@ assert "torch" not in sys.modules and "sentence_transformers" not in sys.modules
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.parametrize("made", [[[1.0, 2.0], [1.0]], [[1.0, 2.0], None], None, [["a"], ["b"]]])
+def test_an_embedder_that_makes_no_vectors_is_named(made):
+    index = PredictiveAssociativeIndex(2, embedder=lambda texts: made)
+    with pytest.raises(InvalidInput, match="embedder"):
+        index.add(texts=["one", "two"])
+
+
 def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setattr(text_models, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"pam-retriever\[text\]"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,6 +21,7 @@ from pam_retriever import (
     TrajectoryRecord,
     UnknownId,
 )
+from pam_retriever.index.background import BackgroundFits
 from pam_retriever.store.bars import hidden
 
 
@@ -327,6 +330,24 @@ def test_steps_that_are_stored_already_start_no_fit(index):
     index.observe(Trajectory(["m004", "m005"], id="t"))
     index._background.finish()
     assert index.is_fitted
+
+
+def test_threads_start_one_fit_by_itself_at_a_time(monkeypatch):
+    fits, started = BackgroundFits(), []
+
+    def start(_self, _fit):
+        started.append(1)
+        time.sleep(0.05)
+        return Future()
+
+    monkeypatch.setattr(BackgroundFits, "start", start)
+    fits.fit_after(1, lambda: None)
+    threads = [threading.Thread(target=fits.experienced, args=(1,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(started) == 1
 
 
 @pytest.mark.parametrize("told_by", ["append", "observe", "close"])

@@ -83,6 +83,11 @@ def test_odd_files_are_read(name: str, text: str) -> None:
     assert len(set(ids)) == len(ids)
 
 
+def test_lines_that_end_as_on_an_old_system_keep_the_headings() -> None:
+    first, second = passages_of("a.md", "one\rtwo\n# Heading\rthree")
+    assert (first.text, second.id, second.text) == ("one\ntwo", "a.md#heading", "# Heading\nthree")
+
+
 def test_ids_do_not_collide() -> None:
     passages = passages_of("a#b.md", "# A\n\n# a~2\n\n# A\n\n# a 2\n\n# !\n\n# ?\n")
     ids = [one.id for one in passages] + [one.id for one in passages_of("a.md", "# b.md#A\n\nx")]

@@ -452,6 +452,12 @@ def test_names_that_are_neither_keys_nor_a_named_function_are_refused(names):
         PredictiveAssociativeIndex(DIM, names=names)
 
 
+@pytest.mark.parametrize("wrong", [{"patterns": "PAM"}, {"patterns": 5}, {"headings": "no"}, {"openings": 1}])
+def test_a_naming_refuses_what_it_would_misread(wrong):
+    with pytest.raises(InvalidInput, match=next(iter(wrong))):
+        PredictiveAssociativeIndex(DIM, names=Naming(**wrong))
+
+
 SESSIONS = [
     Trajectory(ids=[f"filler {(at * 4 + step) % 20}" for step in range(4)], id=f"session {at}") for at in range(10)
 ]

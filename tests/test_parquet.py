@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +46,14 @@ def test_fit_reads_parquet_of_ids_and_of_vectors(planted, tmp_path):
         new.fit(read_parquet(tmp_path / "vectors.parquet", vectors="state"), WINDOW, QUICK, progress=False)
         assert len(new) == 200
         np.testing.assert_allclose(new.get(["outing 2/3"])[0].vector, planted.vectors[23], rtol=1e-6)
+
+
+@pytest.mark.parametrize("unit", ["s", "us", "ns"])
+def test_times_are_dates_whatever_their_unit(planted, unit):
+    days = [datetime(2026, 5, 1 + at) for at in range(10)]
+    written = table(planted.outings[:1], when=pa.array(days, pa.timestamp(unit)))
+    (found,) = read_parquet(written, ids="id", timestamps="when")
+    assert list(found.timestamps) == days
 
 
 def test_what_cannot_be_read_is_refused(planted, tmp_path, monkeypatch):

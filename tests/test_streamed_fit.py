@@ -190,6 +190,14 @@ def test_a_part_without_anything_to_learn_is_left_out(planted, without):
         new_index(planted).fit([without], config=TINY, buffer=2, progress=False)
 
 
+def test_a_checkpoint_that_cannot_be_written_is_refused_before_anything_is_stored(planted, tmp_path):
+    index = new_index(planted)
+    for wrong in (tmp_path, tmp_path / "nothing" / "file"):
+        with pytest.raises(InvalidInput, match="checkpoint"):
+            index.fit([["m000", "m001"]], config=TINY, checkpoint=wrong, progress=False)
+    assert not index.trajectories()
+
+
 def test_parts_take_the_collections_that_fit_takes(planted):
     index = new_index(planted)
     report = index.fit(planted.vectors[:12].reshape(3, 4, -1), config=TINY, buffer=100, progress=False)

@@ -263,6 +263,22 @@ def test_a_tenant_whose_close_was_interrupted_opens_again(tmp_path, monkeypatch)
     index.close()
 
 
+def test_a_tenant_whose_close_was_interrupted_is_closed_before_it_opens_again(tmp_path, monkeypatch):
+    def interrupted(_store):
+        raise KeyboardInterrupt
+
+    with PredictiveAssociativeIndex.open(tmp_path / "index", DIM, max_open_tenants=1) as index:
+        filled(index.tenant("ann"), "ann")
+        store = index._tenants._opened["ann"].store
+        gc.collect()
+        monkeypatch.setattr("pam_retriever.store.naming.close", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            index.tenant("bob")
+        monkeypatch.undo()
+        assert len(index.tenant("ann")) == len(VECTORS)
+        assert store.closed  # else two stores have the folder open
+
+
 def test_who_follows_sees_that_a_tenant_was_dropped(folder):
     with (
         PredictiveAssociativeIndex.open(folder) as index,

@@ -240,7 +240,14 @@ def _encode(encode: Callable[..., Any]) -> Callable[[list[str]], Any]:
 
 
 def _check(vectors: Any, count: int, name: str) -> npt.ArrayLike:
-    array = np.asarray(for_numpy(vectors))
+    try:
+        array = np.asarray(for_numpy(vectors))
+    except (TypeError, ValueError, RuntimeError) as error:  # torch raises the last
+        raise InvalidInput(
+            f"The embedder {name!r} made no array for {counted(count, 'text')} ({error}).",
+            f"({count}, dimension)",
+            "It gets a list of texts, and has to return one vector for each, all of one length.",
+        ) from error
     if array.ndim != 2 or len(array) != count:
         raise InvalidInput(
             f"The embedder {name!r} made an array of shape {array.shape} for {counted(count, 'text')}.",

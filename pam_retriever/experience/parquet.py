@@ -40,7 +40,7 @@ def read_parquet(
         trajectory: column with the id of the trajectory.
         ids: column with ids of memories that are in the index. Give either this or ``vectors``.
         vectors: column with new states, lists of d numbers.
-        timestamps: column with numbers that never fall within a trajectory.
+        timestamps: column with dates, times or numbers that never fall within a trajectory.
         salience: column with numbers of at least 0.
 
     Yields:
@@ -113,7 +113,8 @@ def _column(column: Any, what: str, name: str) -> np.ndarray[Any, Any]:
         )
     if what != "vectors":
         found: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=False)
-        return found
+        dates = what == "timestamps" and found.dtype.kind == "M"  # in nanoseconds, they would become whole numbers
+        return found.astype("datetime64[us]") if dates else found
     if not len(column):
         return np.empty((0, 0), np.float32)
     flat = column.flatten().to_numpy(zero_copy_only=False)

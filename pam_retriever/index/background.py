@@ -18,7 +18,7 @@ class BackgroundFits:
     """The background fits of one index."""
 
     def __init__(self) -> None:
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()
         self._running: set[threading.Thread] = set()
         self._every: int | None = None
         self._fit: Fit | None = None
@@ -60,12 +60,10 @@ class BackgroundFits:
         with self._mutex:
             self._steps += steps
             waits = self._own is None or self._own.done()
-            fit = self._fit if self._every is not None and self._steps >= self._every and waits else None
-            if fit is not None:
+            if self._fit is not None and self._every is not None and self._steps >= self._every and waits:
                 self._steps = 0
-        if fit is not None:
-            log.info("fit: begins by itself, after new experience")
-            self._own = self.start(fit)
+                log.info("fit: begins by itself, after new experience")
+                self._own = self.start(self._fit)
 
     def learns(self) -> None:
         """Resets the count of new steps, because a fit starts that learns all of them."""

@@ -171,8 +171,9 @@ class Learning(FeedbackMethods, Sequences, Imagining):
         with self._learning:
             self._background.learns()
             new_experience = experience.read_new_experience(self._store, self._lock, source)
-            if experience.nothing_new(self._store, self._lock, new_experience, source, config, window):
-                report = experience.report_nothing(self._store, self._lock, config)
+            learnt = experience.report_if_nothing_new(self._store, self._lock, new_experience, source, config, window)
+            if learnt is not None:
+                report = learnt
             elif experience.nothing_left(self._store, self._lock, source):
                 if _writes():
                     experience.discard_forgotten(self._store, self._lock, source.from_scratch)

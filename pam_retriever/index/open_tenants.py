@@ -145,10 +145,11 @@ class OpenTenants:
         if opened is None:
             return None
         if not opened.store.closed:
-            if folders is None or folders.mode != "follow" or folders.find(name) == opened.store.opened:
-                return opened.held()
-            self._close(name)  # the writer dropped it, or replaced the index with its tenants
-            return None
+            current = folders is None or folders.mode != "follow" or folders.find(name) == opened.store.opened
+            index = opened.held() if current else None
+            if index is None:  # its close was interrupted; or the writer dropped it, or replaced the whole index
+                self._close(name)
+            return index
         with opened.store.lock.exclusive():  # waits until its own ``close`` has ended
             opened.store.close()  # after an interrupt of that, the folder is locked still
             del self._opened[name]

@@ -125,7 +125,7 @@ def passages_of(source: str, text: str) -> list[Passage]:
         text: its contents.
     """
     suffix = Path(source).suffix.lower()
-    text = text.replace("\r\n", "\n")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")  # as the parsers count lines
     front, body = _front_matter(text) if suffix in MARKDOWN else (_Front(), text)
     title, sections = _READERS.get(suffix, _plain)(body)
     headings = [one.heading for one in sections if one.heading]

@@ -19,6 +19,7 @@ from typing import cast
 from pam_retriever.errors import InvalidInput
 from pam_retriever.mentions.folding import CAPITALS, fold, words
 from pam_retriever.mentions.stop_words import STOP_WORDS as QUESTION_WORDS
+from pam_retriever.validation import check_flag, read_list
 
 DEFAULT_KEYS = ("title", "name", "aliases")
 MOST_NAMES = 64  # per memory
@@ -153,7 +154,8 @@ class Naming:
         keys = NameRules(given.keys).names
         if callable(keys):
             name_of(keys)
-        return cls(keys, bool(given.headings), tuple(given.patterns), bool(given.openings))
+        patterns = tuple(read_list("patterns", given.patterns))
+        return cls(keys, check_flag("headings", given.headings), patterns, check_flag("openings", given.openings))
 
     @classmethod
     def read(cls, stored: object) -> Naming:

@@ -62,6 +62,10 @@ class Source:
                 "both: trajectories are in order already",
                 "Leave order_by out, or pass group_by=...",
             )
+        file = self.checkpoint
+        if file is not None and (file.is_dir() or not file.parent.is_dir()):
+            fix = "Create its folder first." if not file.is_dir() else "Name a file in this folder."
+            raise InvalidInput(f"Got checkpoint={str(file)!r}.", "a file in a folder that exists", fix)
         if self.in_parts and self.group_by is not None:
             raise InvalidInput("Got group_by with buffer or checkpoint.", "trajectories", "Leave one of them out.")
 
@@ -144,22 +148,17 @@ def _store(store: Store, lock: ReadWriteLock, source: Source) -> None:
             store.observe(episodes)
 
 
-def nothing_new(
+def report_if_nothing_new(
     store: Store, lock: ReadWriteLock, new_experience: NewExperience, source: Source, config: FitConfig, window: int
-) -> bool:
-    """Returns whether everything is learnt with these settings, and no training was interrupted."""
+) -> FitReport | None:
+    """Returns the report of a fit if everything is learnt with its settings, and no training was interrupted."""
     interrupted = source.checkpoint is not None and source.checkpoint.exists()
     if new_experience.episodes or new_experience.fresh or source.from_scratch or interrupted:
-        return False
+        return None
     with lock.shared():
-        return store.last_trained > 0 and store.predictor_to_continue(config.to_stored(), window) is not None
-
-
-def report_nothing(store: Store, lock: ReadWriteLock, config: FitConfig) -> FitReport:
-    """Returns the report of a fit that had nothing to learn."""
-    with lock.shared():
-        predictor = store.predictor
-        assert predictor is not None, "else it would have something to do"
+        predictor = store.predictor_to_continue(config.to_stored(), window)
+        if predictor is None or not store.last_trained:
+            return None
         return FitReport(
             losses=(),
             steps=0,
