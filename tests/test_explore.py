@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import socket
 import sys
+import threading
+import time
 from importlib.util import find_spec
 from urllib.parse import quote
 
@@ -444,6 +446,22 @@ def test_a_port_in_use_is_an_error(dialogue):
         taken.listen()
         with pytest.raises(InvalidInput, match="cannot be used"):
             dialogue.explore(taken.getsockname()[1], browser=False, wait=False)
+
+
+def test_it_closes_although_a_request_never_ends(dialogue, monkeypatch):
+    monkeypatch.setattr("pam_retriever.explore.serving.GRACE", 0)
+    with exploring(dialogue) as explorer:
+        place = explorer.address.split("/")[2]
+        token = explorer.address.partition("token=")[2]
+        head = f"POST /api/ask HTTP/1.1\r\nHost: {place}\r\nAuthorization: Bearer {token}\r\nContent-Length: 9\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", int(place.split(":")[1])), timeout=10) as stalled:
+            stalled.sendall(head.encode())
+            while not explorer._server.server_state.tasks:
+                time.sleep(0.005)
+            closing = threading.Thread(target=explorer.close, daemon=True)
+            closing.start()
+            closing.join(10)
+            assert not closing.is_alive()
 
 
 def test_a_port_accepts_connections_before_its_address_is_printed():

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -114,5 +116,24 @@ async def test_ctrl_c_ends_a_server_whose_clients_are_connected(tmp_path, mode):
             await anyio.to_thread.run_sync(interrupt, server)
             with suppress(Exception):  # it cannot say goodbye to the server
                 await client.__aexit__(None, None, None)
+        finally:
+            server.kill()
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_server_although_a_request_never_ends(tmp_path):
+    default = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    command = [*COMMAND, str(tmp_path / "memory"), "--http", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=default) as server:
+        try:
+            found = re.search(r"http://(127.0.0.1):(\d+)/mcp", server.stderr.readline())
+            assert found
+            with socket.create_connection((found[1], int(found[2])), timeout=10) as stalled:
+                head = f"POST /mcp HTTP/1.1\r\nHost: {found[1]}:{found[2]}\r\nContent-Length: 9\r\n"
+                kinds = "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
+                stalled.sendall(f"{head}{kinds}\r\n".encode())
+                time.sleep(1)
+                server.send_signal(signal.SIGINT)
+                assert server.wait(timeout=60) == 130
         finally:
             server.kill()

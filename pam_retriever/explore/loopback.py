@@ -7,6 +7,7 @@ import sys
 
 HOST = "127.0.0.1"
 BACKLOG = 128
+GRACE = 3  # seconds that requests have to end when a server is closed; a client may never send the rest of one
 
 
 def listen(port: int) -> socket.socket:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pam_retriever.display import explorer_html
 from pam_retriever.errors import InvalidInput, MissingExtra
-from pam_retriever.explore.loopback import HOST, listen
+from pam_retriever.explore.loopback import GRACE, HOST, listen
 from pam_retriever.explore.source import Source
 
 if TYPE_CHECKING:
@@ -89,7 +89,14 @@ def explore(source: Source, port: int = 0, browser: bool = True, fragment: str =
     port = listening.getsockname()[1]
     token = secrets.token_urlsafe(24)
     app = make_app(source, token, frozenset({f"{HOST}:{port}", f"localhost:{port}"}))
-    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off")
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=GRACE,
+    )
     address = f"http://{HOST}:{port}/?token={token}"
     explorer = Explorer(uvicorn.Server(config), listening, address)
     print(address, flush=True)  # noqa: T201 - a person needs it, and so does a script

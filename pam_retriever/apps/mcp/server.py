@@ -27,7 +27,7 @@ from pam_retriever.apps.mcp.arguments import Filter, SessionName, Text
 from pam_retriever.apps.mcp.folder import SharedFolder
 from pam_retriever.apps.mcp.tools import Tools
 from pam_retriever.errors import IndexFormatError, PAMError, UnknownId
-from pam_retriever.explore.loopback import HOST
+from pam_retriever.explore.loopback import GRACE, HOST
 
 INSTRUCTIONS = f"""A long-term memory. It finds what looks like a question, what happened with that, and what served
 questions like it.
@@ -147,8 +147,8 @@ class MemoryServer(MCPServer[Any]):
         app = self.streamable_http_app(transport_security=security, host=HOST)
         sys.stderr.write(f"pam-retriever: listening on http://{HOST}:{port}/mcp\n")
         sys.stderr.flush()
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on"))
-        await server.serve(sockets=[listening])
+        config = uvicorn.Config(app, log_level="warning", lifespan="on", timeout_graceful_shutdown=GRACE)
+        await uvicorn.Server(config).serve(sockets=[listening])
 
 
 def _tool(function: Callable[..., object], folder: SharedFolder, kind: Literal["ask", "add", "delete"]) -> Tool:
