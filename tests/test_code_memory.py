@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.code.histories import History, git
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex, Trajectory
+from pam_retriever.apps import code
 from pam_retriever.apps.cli import main
 from pam_retriever.apps.code.learning import FILE, STATE, LearningReport, learn, state_of
 from pam_retriever.apps.code.memory import CodeMemory
@@ -396,3 +397,8 @@ def test_the_command_line(history, capsys, monkeypatch):
     monkeypatch.setenv("PATH", str(history.folder))
     assert main(["git", where]) == 2
     assert "git" in capsys.readouterr().err
+
+
+def test_every_name_that_it_offers_is_there():
+    assert [name for name in code.__all__ if not hasattr(code, name)] == []
+    assert code.Learnt is code.LearningReport

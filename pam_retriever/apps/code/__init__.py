@@ -4,7 +4,7 @@ from pam_retriever.apps.code.learning import LearningReport, learn, state_of
 from pam_retriever.apps.code.memory import CodeMemory, FileHit, Reason
 from pam_retriever.apps.code.repository import Repository, RepositoryUnreadable
 
-LearningReport = LearningReport  # the name until version 0.2
+Learnt = LearningReport  # the name until version 0.2
 
 __all__ = [
     "CodeMemory",
