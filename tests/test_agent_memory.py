@@ -239,3 +239,20 @@ def test_answers_are_found_where_chains_put_them():
     assert (read_answer({"messages": []}), read_answer({"x": "a"}), read_answer(3)) == (None, None, None)
     documents = [Document("a", id="2"), Document("b", id="x")]
     assert [one.id for one in cited_in_brackets("[2]", documents)] == ["2"]
+    documents = [Document("a", id="Smith, 2020"), Document("b", id="x"), Document("c", id="y")]
+    assert [one.id for one in cited_in_brackets("[Smith, 2020], and [x, 3].", documents)] == ["Smith, 2020", "x", "y"]
+
+
+def test_documents_of_another_store_do_not_hinder():
+    """A chain may have several retrievers; one handler is for one store."""
+    store, elsewhere = filled(), PAMVectorStore(Words())
+    elsewhere.add_texts(["wet stairs elsewhere"], ids=["foreign"])
+    retrievers = [PAMRetriever(vectorstore=one) for one in (elsewhere, store)]
+
+    def answer(question: str) -> str:
+        for one in retrievers:
+            one.invoke(question)
+        return "It was slippery [foreign], [wet-stairs]."
+
+    RunnableLambda(answer).invoke("wet stairs", {"callbacks": [CitationFeedback(store)]})
+    assert [list(one.used) for one in store.feedbacks()] == [["wet-stairs"]]

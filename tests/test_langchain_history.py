@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    HumanMessage,
+    HumanMessageChunk,
+    SystemMessage,
+    ToolMessage,
+)
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langchain_samples import TableEmbedder
@@ -51,6 +58,13 @@ def test_in_a_chain(store):
         context=RunnableLambda(lambda state: state["messages"]) | PAMHistoryRetriever(vectorstore=store, k=2)
     )
     assert ids(chain.invoke({"messages": CHAT})["context"])[0] == "c"
+
+
+async def test_messages_as_a_model_streams_them_are_steps(store):
+    answer = AIMessageChunk("restart ") + AIMessageChunk("the service")
+    streamed = [HumanMessageChunk("the disk is full"), answer]
+    retriever = PAMHistoryRetriever(vectorstore=store, k=1)
+    assert ids(retriever.invoke(streamed)) == ids(await retriever.ainvoke(streamed)) == ["c"]
 
 
 def test_only_what_is_said_is_a_step(store):

@@ -8,7 +8,12 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
-from langchain_core.messages import BaseMessage, MessageLikeRepresentation, convert_to_messages
+from langchain_core.messages import (
+    BaseMessage,
+    MessageLikeRepresentation,
+    convert_to_messages,
+    message_chunk_to_message,
+)
 from langchain_core.prompt_values import PromptValue
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig, RunnableSerializable
@@ -236,7 +241,8 @@ class PAMHistoryRetriever(KnownFields, RunnableSerializable[History, list[Docume
             raise InvalidInput(
                 f"The history cannot be read: {error}", "messages as in LangChain", "Convert them."
             ) from error
-        return [one for one in messages if one.type in self.types and one.text.strip()][-LONGEST_HISTORY:]
+        whole = map(message_chunk_to_message, messages)  # a streamed message has the type "AIMessageChunk"
+        return [one for one in whole if one.type in self.types and one.text.strip()][-LONGEST_HISTORY:]
 
     def _split(self, store: PAMVectorStore, steps: list[BaseMessage]) -> tuple[list[str | None], list[str]]:
         """Returns for each step the id of its document, or None; and the texts of the steps without a document."""

@@ -129,7 +129,11 @@ def cited_in_brackets(answer: str, documents: Sequence[Document]) -> list[Docume
     """
     names = {name.strip() for mark in MARK.findall(answer) for name in mark.split(",")}
     numbers = names - {one.id for one in documents}
-    return [one for number, one in enumerate(documents, start=1) if one.id in names or str(number) in numbers]
+    return [
+        one
+        for number, one in enumerate(documents, start=1)
+        if one.id in names or f"[{one.id}]" in answer or str(number) in numbers  # an id may have a comma
+    ]
 
 
 @dataclass
@@ -222,9 +226,10 @@ class CitationFeedback(BaseCallbackHandler):
         if run is None or answer is None:
             return
         found = {one.id: one for _, documents in run.found for one in documents if one.id is not None}
-        cited = {one.id for one in self._cited(answer, list(found.values()))}
+        cited = [one.id for one in self._cited(answer, list(found.values())) if one.id is not None]
+        stored = {one.id for one in self._store.get_by_ids(cited)}  # others are of another store, or deleted
         for question, documents in run.found:
-            used = [one for one in documents if one.id in cited]
+            used = [one for one in documents if one.id in stored]
             if used:
                 self._store.feedback(question, used)
 
