@@ -150,6 +150,22 @@ def test_a_mount_becomes_the_home_of_an_index(mounted, call):
     assert [name for name in names(mounted) if name.startswith((".", "lost"))] == ["lost+found"]
 
 
+def test_a_mount_in_which_a_call_failed_is_empty_again(mounted, monkeypatch):
+    replace = Path.replace
+
+    def fail(path: Path, to: Path) -> Path:
+        if to == mounted / "manifest.json":
+            raise OSError(errno.ENOSPC, "no space")
+        return replace(path, to)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", fail)
+        with pytest.raises(StorageError):
+            PredictiveAssociativeIndex.open(mounted, dim=2)
+    assert names(mounted) == ["lost+found"]
+    PredictiveAssociativeIndex.open(mounted, dim=2).close()
+
+
 def test_a_mount_with_something_else_is_refused(mounted):
     (mounted / "notes.txt").touch()
     with pytest.raises(InvalidInput, match="not empty"):

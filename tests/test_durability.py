@@ -312,6 +312,26 @@ def test_a_folder_that_may_not_be_written_can_be_read(saved, tmp_path, monkeypat
     assert sorted(path.name for path in saved.iterdir()) == before
 
 
+def test_a_folder_that_may_not_be_read_is_named(saved, monkeypatch):
+    """Root may read every folder, so the test simulates the refusal of the system."""
+    real = os.stat
+
+    def refuse(path, **more):
+        if Path(path).parent == saved:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(path, **more)
+
+    monkeypatch.setattr(os, "stat", refuse)
+    for call in (
+        lambda: PredictiveAssociativeIndex.open(saved),
+        lambda: PredictiveAssociativeIndex.open(saved, read_only=True),
+        lambda: PredictiveAssociativeIndex.load(saved),
+        lambda: check(saved),
+    ):
+        with pytest.raises(StorageError, match=r"Permission denied.*who may read"):
+            call()
+
+
 def test_every_disk_error_names_a_remedy():
     for number, advice in faults.ADVICE.items():
         with pytest.raises(StorageError, match=advice.split(",")[0].split(":")[0]), faults.explained(Path("x")):

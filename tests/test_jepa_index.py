@@ -262,6 +262,8 @@ def test_bad_encoders(index, tmp_path):
         PredictiveAssociativeIndex(4, encoder=encoder_of())
     with pytest.raises(InvalidInput, match="dim=32"):
         index.reencode(encoder_of(dim=32))
+    with pytest.raises(InvalidInput, match="window=3 without a predictor"):  # it was lost when the index was closed
+        index.reencode(encoder_of(), window=3)
     plain = PredictiveAssociativeIndex(dim=16)
     plain.add(np.eye(16))
     plain.save(tmp_path)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pam_retriever import FitConfig, IndexFormatError, PredictiveAssociativeIndex
+from pam_retriever import FitConfig, IndexFormatError, IndexLocked, PredictiveAssociativeIndex
 from pam_retriever.apps.cli import main
 from pam_retriever.store.folder.manifest import read_manifest, write_manifest
 from pam_retriever.store.folder.repair import check, repair
@@ -251,3 +251,11 @@ def test_full_keys_that_became_a_link_are_not_written_to(tmp_path, victim):
     with pytest.raises(IndexFormatError, match="is a link"), PredictiveAssociativeIndex.open(path) as index:
         index.add(vectors[:10])
     assert victim.read_bytes() == before
+
+
+@pytest.mark.parametrize("note", ["", "7", '{"pid": Infinity, "host": "", "since": ""}', '{"pid": "\\ud800"}'])
+def test_any_note_in_a_lock_that_is_held_says_that_it_is_held(folder, note):
+    with PredictiveAssociativeIndex.open(folder):
+        (folder / "writer.lock").write_text(note)
+        with pytest.raises(IndexLocked, match="another process"):
+            PredictiveAssociativeIndex.open(folder)

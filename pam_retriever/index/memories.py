@@ -154,7 +154,7 @@ class Memories(IndexBase):
             predictor: the inward predictor that was trained with the encoder. None keeps the predictor of the index,
                 which suits only small changes of the encoder; otherwise ``fit`` again.
             outward: the outward predictor to store with the index, see ``outward``. None keeps the stored predictor.
-            window: tau of ``predictor``; None for the tau of the index.
+            window: tau of ``predictor``, refused without one; None for the tau of the index.
             background: return at once.
             progress: show a progress bar; None shows it on a terminal.
 

@@ -15,7 +15,7 @@ ADVICE = {
     errno.ENOSPC: "Make room on the disk and call again.",
     errno.EDQUOT: "Make room within the quota and call again.",
     errno.EROFS: "Make the folder writable, or open it with read_only=True.",
-    errno.EACCES: "Check who may write there, or open it with read_only=True.",
+    errno.EACCES: "Check who may read and write there, or open it with read_only=True.",
     errno.EPERM: "Check who may write there, or open it with read_only=True.",
     errno.ENOENT: "Restore the folder, or save() the index to a new one.",
     errno.ENOTDIR: "Give the path of a folder: this one, or one above it, is a file.",

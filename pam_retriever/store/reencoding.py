@@ -56,6 +56,8 @@ def read_new_space(
     space = _read_space(store, encoder, outward)
     if predictor is not None and predictor.config.dim != store.dim:
         raise InvalidInput(f"The predictor has dim={predictor.config.dim}.", f"{store.dim}", "Match the encoder.")
+    if predictor is None and window is not None:
+        raise InvalidInput(f"Got window={window!r} without a predictor.", "both", "Leave window out.")
     weights = None if predictor is None else predictor.weights()
     return NewSpace(space, weights, None if window is None else check_count("window", window, MAX_WINDOW))
 

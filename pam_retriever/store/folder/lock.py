@@ -141,5 +141,5 @@ def holder(folder: Path) -> str:
         with (folder / NAME).open("rb") as file:
             note = json.loads(file.read(NOTE_LIMIT))
         return f"process {int(note['pid'])} on {str(note['host'])!r} since {note['since']}"
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return "another process"

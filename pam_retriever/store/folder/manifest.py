@@ -56,6 +56,16 @@ def new_manifest(dim: int, backend: str) -> Manifest:
     }
 
 
+def has_manifest(folder: Path) -> bool:
+    """Returns whether a folder has a manifest.
+
+    Raises:
+        StorageError: the folder cannot be read.
+    """
+    with explained(folder):
+        return (folder / MANIFEST).exists()
+
+
 def read_manifest(folder: Path) -> Manifest:
     """Reads and checks a manifest.
 
@@ -64,7 +74,9 @@ def read_manifest(folder: Path) -> Manifest:
         StorageError: the manifest cannot be read.
     """
     path = folder / MANIFEST
-    if not path.is_file():  # a pipe or a device could be read for ever
+    with explained(path):
+        there = path.is_file()  # a pipe or a device could be read for ever
+    if not there:
         raise IndexFormatError(
             f"{folder} holds no {MANIFEST}." if folder.exists() else f"{folder} does not exist.",
             "the folder of an index",

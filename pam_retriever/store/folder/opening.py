@@ -13,7 +13,7 @@ from pam_retriever.protocols import Encoder
 from pam_retriever.store.base import Store
 from pam_retriever.store.folder import snapshot
 from pam_retriever.store.folder.lock import WriterLock
-from pam_retriever.store.folder.manifest import MANIFEST, Manifest, new_manifest, read_manifest
+from pam_retriever.store.folder.manifest import Manifest, has_manifest, new_manifest, read_manifest
 from pam_retriever.store.folder.unfinished import is_empty
 from pam_retriever.store.folder.writable_folder import WritableFolder
 from pam_retriever.store.kinds import Engine
@@ -99,7 +99,7 @@ def open_store(
             "PredictiveAssociativeIndex(dim, backend=...) opens an index in an engine.",
         )
     made = None if encoder is None else Space.of(encoder)
-    if mode != "write" or (folder / MANIFEST).exists() or not is_empty(folder):
+    if mode != "write" or has_manifest(folder) or not is_empty(folder):
         _check_dim(folder, dim)
     else:
         if dim is None and embedder is None and made is None:
@@ -143,7 +143,7 @@ def _create(folder: Path, manifest: Manifest) -> None:
     try:
         snapshot.create_folder(folder, manifest)
     except StorageError:
-        if not (folder / MANIFEST).exists():
+        if not has_manifest(folder):
             raise
         _check_dim(folder, manifest["dim"])
 

@@ -32,14 +32,26 @@ def make_folder(folder: Path, write: Callable[[Path], object]) -> None:
         with _hidden(folder) as made:
             write(made)
             if _is_mount(folder):
-                for path in sorted(made.iterdir(), key=lambda path: path.name == MANIFEST):  # the manifest last
-                    path.replace(folder / path.name)
-                sync(folder)
+                _move_contents(made, folder)
                 return
             if folder.exists():
                 folder.rmdir()  # empty: Windows does not replace folders
             made.replace(folder)
         sync(folder.parent)
+
+
+def _move_contents(made: Path, folder: Path) -> None:
+    """Moves all files of a folder to another one, the manifest last; after an error none stays there."""
+    moved: list[Path] = []
+    try:
+        for path in sorted(made.iterdir(), key=lambda path: path.name == MANIFEST):
+            moved.append(folder / path.name)
+            path.replace(moved[-1])
+    except BaseException:
+        for path in moved:
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        raise
+    sync(folder)
 
 
 def is_empty(folder: Path) -> bool:
