@@ -290,3 +290,16 @@ def test_a_copy_holds_the_weights_and_uses_no_number_again(kind, tmp_path):
         assert copy._store.database.trajectories.last_number() > learnt  # else ``fit`` would take it for learnt
         copy.add(vector(9)[None], ["z9"])
         assert copy._store.database.memories.last_row > row
+
+
+@pytest.mark.parametrize("kind", ["exact", *ENGINES])
+def test_only_the_first_passage_of_a_file_names_it(kind):
+    """The openings of first passages are names; those of all passages are too few."""
+    first, later = "{0} is a city in the north.", "It has a harbour, and {0} more of these."
+    places = ["Oslo", "Bergen", "Trondheim", "Stavanger", "Tromso", "Drammen", "Molde", "Narvik"]
+    texts = [(later if at else first).format(at or place) for place in places for at in range(6)]
+    metadatas = [{"source": f"{place}.md"} for place in places for _ in range(6)]
+    with PredictiveAssociativeIndex(DIM, backend=kind if kind == "exact" else fresh_engine(kind)) as index:
+        ids = [f"p{n}" for n in range(len(texts))]
+        index.add([vector(n) for n in range(len(texts))], ids, texts, metadatas)
+        assert index._store.database.mentions.openings

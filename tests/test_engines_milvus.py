@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -409,3 +410,19 @@ def test_a_fit_keeps_what_was_added_after_another_process_discarded_the_keys(mon
         index.fit(from_scratch=True, config=FitConfig(hidden=8, passes=1), progress=False)
         for one in (index, other):
             assert sorted(record.id for record in one.find()) == ["b", "new"]
+
+
+@pytest.mark.slow
+def test_a_call_keeps_its_lease_for_longer_than_a_lease(monkeypatch):
+    engine = fresh_milvus()
+    with (
+        PredictiveAssociativeIndex(dim=3, backend=engine) as index,
+        PredictiveAssociativeIndex(dim=3, backend=engine) as other,
+    ):
+        monkeypatch.setattr(calls, "LEASE", 0.4)
+        with index._store.database.transaction():
+            time.sleep(0.6)
+            with ThreadPoolExecutor() as threads, pytest.raises(IndexLocked):
+                threads.submit(other.add, np.eye(3), ["a", "b", "c"]).result()
+        other.add(np.eye(3), ["a", "b", "c"])
+        assert len(index) == 3

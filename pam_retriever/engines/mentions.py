@@ -35,11 +35,9 @@ class EngineMentions(SQLiteMentions):
         return len(self._memories)
 
     def documents(self, rows: Int64, texts: bool = True) -> list[Document]:
-        contents = self._memories.contents(rows)
-        return [
-            Document(row, id, text if texts else None, json.loads(metadata))
-            for row, (id, text, metadata) in contents.items()
-        ]
+        contents = self._memories.contents(rows)  # in any order
+        found = [(row, *contents[row]) for row in rows.tolist() if row in contents]
+        return [Document(row, id, text if texts else None, json.loads(metadata)) for row, id, text, metadata in found]
 
     def metadatas(self) -> Iterator[list[str]]:
         rows = self.rows()
@@ -47,7 +45,7 @@ class EngineMentions(SQLiteMentions):
             yield [metadata for _, _, metadata in self._memories.contents(rows[at : at + AT_ONCE]).values()]
 
     def latest(self, count: int) -> list[Document]:
-        documents = self.documents(self.rows()[-count:])
+        documents = self.documents(self.rows()[-count:][::-1])
         return [replace(one, text=one.text and one.text[:BEGINNING]) for one in documents]
 
     def rows(self) -> Int64:

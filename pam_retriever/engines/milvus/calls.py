@@ -7,13 +7,13 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 
 from pam_retriever.engines.base import State
 from pam_retriever.engines.milvus.client import Connection
 from pam_retriever.engines.milvus.settings import MilvusSettings
-from pam_retriever.errors import IndexLocked
+from pam_retriever.errors import IndexLocked, PAMError
 
 LEASE = 60.0  # seconds without a renewal after which a writer counts as dead
 PAUSE = 0.05
@@ -26,7 +26,7 @@ class MilvusState(State):
     Attributes:
         previous: the previous generation.
         writer: the current writer, "" for none.
-        since: the start of its call; without a writer, the time of a failed call that may have left data.
+        since: when it last renewed its lease; without a writer, the time of a failed call that may have left data.
     """
 
     previous: int = 0
@@ -92,6 +92,7 @@ class Calls:
             raise RuntimeError("a call that reads cannot write")
         state = self._local.state = self._take_over()
         last = replace(state, writer="", since=time.time())  # stays, if the call does not finish
+        renewed = self._renew(replace(state))
         try:
             state.version += 1
             if state.since:
@@ -101,7 +102,26 @@ class Calls:
             last = replace(state, writer="", since=0.0)
         finally:
             self._local.state = None
+            renewed()
             self._write(last)
+
+    def _renew(self, held: MilvusState) -> Callable[[], None]:
+        """Renews the lease in another thread until the returned function is called: a call may take longer."""
+        done = threading.Event()
+
+        def renew() -> None:
+            while not done.wait(LEASE / 4):
+                with suppress(PAMError):  # the server is away: the call waits for it, too
+                    if self._read().writer == self._me:
+                        self._write(replace(held, since=time.time()))
+
+        def end() -> None:
+            done.set()
+            thread.join()
+
+        thread = threading.Thread(target=renew, name="lease", daemon=True)
+        thread.start()
+        return end
 
     def close(self) -> None:
         self.connection.close()
