@@ -514,6 +514,16 @@ def test_a_damaged_tenant_is_noticed_and_repaired_and_can_be_dropped(folder):
         assert index.tenants() == ["ann"]
 
 
+def test_a_tenant_that_cannot_be_repaired_stops_no_other_repair(folder):
+    next(tenant_folder(folder, "ann").glob("memories-*.sqlite")).write_bytes(b"nothing")
+    path = next(tenant_folder(folder, "bob").glob("memories-*.sqlite"))
+    path.write_bytes(path.read_bytes().replace(b"bob text 7", b"bob text x", 1))
+    done = repair(folder)
+    assert any(line.startswith("tenant 'ann': not repaired: Nothing can be read") for line in done)
+    assert any("'bob'" in line for line in done)
+    assert {line[:12] for line in check(folder)} == {"tenant 'ann'"}
+
+
 def test_repair_of_the_index_keeps_its_tenants(folder):
     (folder / "manifest.json").unlink()
     repair(folder)

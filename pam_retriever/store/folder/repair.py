@@ -78,7 +78,7 @@ def repair(path: str | Path) -> list[str]:
 
     Raises:
         IndexFormatError: there is nothing to rebuild from, or there is a journal or a link that SQLite would use. The
-            folder is unchanged.
+            folder is unchanged. Tenants of which this is true are listed instead.
         IndexLocked: the index is open for writing.
         StorageError: the disk is full or read-only. The folder is unchanged.
     """
@@ -89,12 +89,20 @@ def repair(path: str | Path) -> list[str]:
     try:
         done = _repair(folder)
         for name, path in _tenants(folder):
-            refuse_others(path)
-            snapshot.refuse_companions(path)
-            done += [f"tenant {name!r}: {line}" for line in _repair(path)]
+            done += [f"tenant {name!r}: {line}" for line in _repair_tenant(path)]
         return done
     finally:
         lock.release()
+
+
+def _repair_tenant(folder: Path) -> list[str]:
+    """Repairs a tenant; says why if that is impossible, so that the other tenants are repaired."""
+    try:
+        refuse_others(folder)
+        snapshot.refuse_companions(folder)
+        return _repair(folder)
+    except IndexFormatError as error:
+        return [f"not repaired: {error}"]
 
 
 def _repair(folder: Path) -> list[str]:
