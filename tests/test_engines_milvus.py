@@ -108,6 +108,16 @@ def test_filters_that_milvus_only_narrows_down_stay_exact(learned, fitted, monke
     assert len(learned.search(asked[0], k=200)) == 200
 
 
+@pytest.mark.slow
+def test_a_range_has_the_largest_numbers():
+    numbers = [-1e308, -(2**63), -(2**53), -1, 2**53 - 1, 2**53 + 1, 2**63 - 1, 1e308]
+    with PredictiveAssociativeIndex(dim=2, backend=fresh_milvus()) as index:
+        index.add(np.ones((8, 2)), [f"m{n}" for n in range(8)], metadatas=[{"n": number} for number in numbers])
+        for bound in (-(2**53) + 1, 0, 0.5, 2**53 - 1, 2**60):
+            assert len(index.find({"n": {"$gt": bound}})) == sum(number > bound for number in numbers)
+            assert len(index.find({"n": {"$lte": bound}})) == sum(number <= bound for number in numbers)
+
+
 def test_metadata_with_very_many_entries_are_found(monkeypatch):
     monkeypatch.setattr(filters, "MOST_TAGS", 3)
     index = PredictiveAssociativeIndex(2, fresh_milvus())

@@ -217,10 +217,10 @@ def check_contents(ids: Sequence[str], texts: Sequence[str | None], metadatas: S
 
 
 def _entity(row: int, id: str, text: str | None, metadata: str, version: int) -> dict[str, Any]:
-    entries = {
-        key: value
+    entries = {  # operands of ranges are smaller than ``EXACT``
+        key: min(max(value, -EXACT), EXACT)
         for key, value in json.loads(metadata).items()
-        if NAME.fullmatch(key) and type(value) in (int, float) and abs(value) < EXACT
+        if NAME.fullmatch(key) and type(value) in (int, float)
     }
     return {
         "row": row,
