@@ -97,6 +97,15 @@ def test_hits_that_score_too_little_are_dropped(index):
         assert index.recall(k=1_000, min_score=least, **question).ids == expected
 
 
+@pytest.mark.parametrize("query", [vectors_and_texts()[0][40] + 0.3, IDS[40]], ids=["vector", "id"])
+def test_without_a_k_all_hits_that_reach_the_score_are_returned(index, query):
+    every = index.recall(query, k=COUNT)
+    least = float(every.scores[150])
+    expected = [hit.id for hit in every if hit.score >= least]
+    assert index.recall(query, k=None, min_score=least).ids == expected
+    assert index.recall(query, k=None, min_score=least, where={"n": 3}, cue_where={}) == []
+
+
 @pytest.mark.parametrize("options", [{}, {"fan_out": 5}, {"hops": 3, "mode": "hybrid"}])
 def test_several_hops(index, options):
     if not index.is_fitted:

@@ -79,14 +79,13 @@ class AssociationScorer:
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         first = FirstMentions(self._mentions, cues, self._view.links, allowed)
         count = _count(self._index, allowed)
-        tiers = Tiers(count if k is None else BEST, k, count, self._min_score)
+        k = count if k is None else k
+        tiers = Tiers(BEST, k, count, self._min_score)
         for n in tiers.sizes():
             tiers.add(self._best_of(cues, n, k, allowed, first))
         return tiers.best()
 
-    def _best_of(
-        self, cues: Cues, n: int, k: int | None, allowed: Rows | None, first: FirstMentions
-    ) -> list[Candidates]:
+    def _best_of(self, cues: Cues, n: int, k: int, allowed: Rows | None, first: FirstMentions) -> list[Candidates]:
         """Returns at most ``k`` and ``n`` candidates of each cue, among them the ``n`` best of each look-up."""
         view, index, calibration = self._view, self._index, self._calibration
         t = recognised(cues, view.links)  # (Q,)
@@ -119,7 +118,7 @@ class AssociationScorer:
         order = np.lexsort((-share, query))
         if self._without:  # drops memories that only an excluded source found
             order = order[share[order] > 0]
-        selected = order if k is None else order[place_of(query[order]) < min(k, n)]
+        selected = order[place_of(query[order]) < min(k, n)]
         query, row = query[selected], row[selected]
         values, share, experienced = values[selected], share[selected], experienced[selected]
         similarity = products_of(cues.given, query, view.similar, row)

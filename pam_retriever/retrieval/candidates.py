@@ -108,12 +108,12 @@ class Tiers:
 
     Args:
         size: the size of the first pools.
-        k: the number of candidates; None for all of the first pools.
+        k: the number of candidates.
         count: the number of memories to choose from. Pools of this size have all of them.
         min_score: smallest score.
     """
 
-    def __init__(self, size: int, k: int | None, count: int, min_score: float | None = None) -> None:
+    def __init__(self, size: int, k: int, count: int, min_score: float | None = None) -> None:
         self._size, self._k, self._count, self._min_score = size, k, count, min_score
         self._found: list[Candidates] = []
 
@@ -136,10 +136,10 @@ class Tiers:
 
     def _is_cut(self, found: Candidates) -> bool:
         """Whether all candidates of a cue are answers, as mostly."""
-        return self._min_score is None and (self._k is None or len(found.rows) <= self._k)
+        return self._min_score is None and len(found.rows) <= self._k
 
     def _lacks(self, found: Candidates) -> bool:
         """Whether larger pools may add to the candidates of a cue. What they add scores no more than the last."""
-        if self._k is None or len(found.rows) >= self._k:
+        if len(found.rows) >= self._k:
             return False
         return self._min_score is None or not len(found.rows) or bool(found.scores[-1] >= self._min_score)

@@ -68,6 +68,7 @@ class MixtureScorer:
         """See ``Scorer``. The memories ``linked`` to a cue rank before all others."""
         corpus, evidence = self._feedback_evidence.corpus, self._feedback_evidence.evidence
         count = len(corpus) if allowed is None else len(allowed)
+        k = count if k is None else k
         few = count <= FULL_BELOW  # then all memories are candidates
         tiers = Tiers(count if few else PROPOSALS, k, count, self._min_score)
         with self._feedback_evidence.turn:
@@ -122,7 +123,7 @@ class MixtureScorer:
         return (owner, other, share), np.bincount(requests, minlength=len(rows))
 
     def _best_of(
-        self, questions: MixtureCues, found: list[Int64], n: int, k: int | None, linked: Linked | None
+        self, questions: MixtureCues, found: list[Int64], n: int, k: int, linked: Linked | None
     ) -> list[Candidates]:
         """Returns at most ``k`` and ``n`` of the candidates ``found`` for each question, by their positions."""
         corpus, evidence, mixture = self._feedback_evidence.corpus, self._feedback_evidence.evidence, self._mixture
@@ -144,9 +145,8 @@ class MixtureScorer:
         lead = self._lead(scores, pools, linked)
         scores = scores + lead
         order, rank = ranked(scores, pools.cue, pools.starts)
-        if k is not None:
-            first = rank <= min(k, n)
-            order, rank = order[first], rank[first]
+        first = rank <= min(k, n)
+        order, rank = order[first], rank[first]
         share, cue = softmax(scores, pools.starts)[order], pools.cue[order]
         weighed = features[order] * mixture.weights_of(kind, influence)[cue]
         contributions = self._contributions(weighed, scores[order] - weighed.sum(axis=1), lead[order])
