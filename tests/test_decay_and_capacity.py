@@ -180,6 +180,7 @@ def test_a_capacity_bounds_the_index_and_is_kept_with_it(planted, tmp_path):
         (lambda index: index.prune(keep=10, half_life=0), "half_life=0"),
         (lambda index: index.prune(keep=10, half_life="soon"), "half_life='soon'"),
         (lambda index: index.set_capacity(0), "memories=0"),
+        (lambda index: index.set_capacity(None, half_life="x"), "half_life='x'"),
         (lambda index: index.set_capacity(10, half_life=-1.0), "half_life=-1"),
     ],
 )

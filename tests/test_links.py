@@ -167,3 +167,15 @@ def test_removed_steps_take_no_room(monkeypatch, grows):
         most = max(most, sum(column.nbytes for column in links._columns))
     assert len(links) <= 150
     assert most < 20_000
+
+
+def test_a_last_trajectory_that_grows_needs_no_chain():
+    ones = np.ones(3, np.int64)
+    links = CooccurrenceGraph(np.arange(3), np.array([1, 1, 2]), np.array([0, 1, 0]))
+    links.append(np.arange(3, 6), 2 * ones, np.arange(1, 4))
+    assert links._chain is None
+    links.append(np.arange(6, 9), ones, np.arange(2, 5))  # the first one grows after it
+    links.append(np.arange(9, 12), ones, np.arange(5, 8))
+    links.append(np.arange(12, 15), 2 * ones, np.arange(4, 7))
+    for cue, linked in ((1, {0, 6}), (8, {7, 9}), (5, {4, 12}), (2, {3})):
+        assert set(links.of(np.array([cue]), 1)[1].tolist()) == linked

@@ -137,11 +137,12 @@ class CooccurrenceGraph:
         self._empty(np.isin(self._trajectory, list(numbers)))
 
     def _joints(self, trajectory: Int64) -> list[tuple[int, int]]:
-        """Returns where new steps continue a trajectory: its last step, and the first new one."""
+        """Returns where new steps continue a trajectory elsewhere: its last step or -1, and the first new one."""
         if not len(trajectory) or not len(self._trajectory) or trajectory.min() > self._last_number:
             return []
         first = np.flatnonzero(np.diff(trajectory, prepend=trajectory[0] - 1))
-        return [(self._last_step(int(trajectory[at])), len(self._rows) + at) for at in first.tolist()]
+        ends = [(self._last_step(int(trajectory[at])), len(self._rows) + at) for at in first.tolist()]
+        return [(last, at) for last, at in ends if last != at - 1]  # the others are neighbours in the arrays
 
     def _last_step(self, number: int) -> int:
         """Returns the last step of a trajectory that holds a memory, -1 if it has none."""

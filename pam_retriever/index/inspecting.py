@@ -166,6 +166,8 @@ class Inspecting(ShownIndex, IndexBase):
 
         check_flag("browser", browser)
         check_flag("write", write)
+        if wait is not None:
+            check_flag("wait", wait)
         folder = self._store.folder
 
         def check() -> list[str]:

@@ -359,8 +359,8 @@ class Learning(FeedbackMethods, Sequences, Imagining):
         Raises:
             InvalidInput: an argument is invalid.
         """
-        if memories is not None:
-            memories, half_life = check_count("memories", memories), check_half_life(half_life)
+        memories = None if memories is None else check_count("memories", memories)
+        half_life = check_half_life(half_life)
         with self._lock.exclusive():
             self._store.set_capacity(memories, half_life)
 

@@ -169,6 +169,8 @@ class Memories(IndexBase):
 
         new = read_new_space(self._store, encoder, predictor, outward, window)
         check_flag("background", background)
+        if progress is not None:
+            check_flag("progress", progress)
         self._lock.check_process()  # before waiting for another lock
         return reencode(self._store, self._lock, self._learning, new, background, progress)
 

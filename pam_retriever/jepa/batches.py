@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pam_retriever.arrays import concatenated
 from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.experience.cooccurrence import Associations, Experience, associate
 from pam_retriever.jepa.observations import Observations
@@ -97,7 +98,7 @@ def batches(segments: Int64, random: np.random.Generator, count: int) -> Iterato
     cuts = np.searchsorted(ends, np.linspace(0, ends[-1], count + 1)[1:-1])
     for chosen in np.split(shuffled, cuts):
         if len(chosen):
-            yield np.unique(np.concatenate([np.arange(first, last) for first, last in chosen]))
+            yield np.unique(concatenated(chosen[:, 0], chosen[:, 1] - chosen[:, 0]))
 
 
 def drop(present: dict[str, Tensor], rate: float, generator: torch.Generator) -> dict[str, Tensor]:

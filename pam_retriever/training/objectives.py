@@ -138,7 +138,8 @@ class JointObjective:
         cuts = np.searchsorted(ends, np.linspace(0, ends[-1], self.steps + 1)[1:-1])
         for chosen in np.split(segments, cuts):
             if len(chosen):
-                yield np.unique(np.concatenate([self._experience.states[start:stop] for start, stop in chosen]))
+                steps = concatenated(chosen[:, 0], chosen[:, 1] - chosen[:, 0])
+                yield np.unique(self._experience.states[steps])
 
     def loss(self, model: Predictor | DistributedPredictor, states: Tensor, batch: Int64, temperature: float) -> Tensor:
         device = states.device
