@@ -24,6 +24,7 @@ from pam_retriever.store.folder.manifest import MANIFEST
 
 FILE, FORMAT = "items.sqlite", 1
 MINUTE = 60_000_000  # in microseconds, the unit of stored times
+PATIENCE = 5.0  # seconds to wait for other processes that open a new file, as SQLite waits for other locks
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS namespaces (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -98,13 +99,25 @@ class Items:
             raise IndexFormatError(
                 f"{self._file} has format {version}.", f"format {FORMAT}", "Install a newer version of pam-retriever."
             )
-        self._db.execute("PRAGMA journal_mode = WAL")
+        self._keep_journal()
         self._db.execute("PRAGMA synchronous = FULL")  # a commit is on the disk before the call returns
         self._db.execute("PRAGMA secure_delete = ON")
         self._db.execute("PRAGMA foreign_keys = ON")
         if version == 0:  # another process may have made the tables since
             self._db.executescript(f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;")
         (self._latest,) = self._db.execute("SELECT latest FROM clock").fetchone()
+
+    def _keep_journal(self) -> None:
+        """Switches the file to a write-ahead log. SQLite waits for no other process that does the same just now."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+            time.sleep(0.002)
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
