@@ -78,6 +78,16 @@ def reading(monkeypatch) -> list:
     return read
 
 
+def test_what_cannot_be_verified_is_not_taken_for_sound(path, monkeypatch):
+    def fail(self: Verification, copies: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Verification, "_verify", fail)
+    index = PredictiveAssociativeIndex.open(path)
+    with pytest.raises(IndexFormatError, match=r"could not be verified \(MemoryError"):
+        index.close()
+
+
 @pytest.mark.parametrize("how", ["close", "erase"])
 def test_keys_that_are_removed_while_they_are_verified_are_no_damage(path, paused_verification, how):
     """Keys may be removed while a verification still reads their file: it reports no damage."""

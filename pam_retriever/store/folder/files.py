@@ -10,7 +10,7 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from fnmatch import translate
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 from pam_retriever.errors import IndexFormatError, InvalidInput
@@ -73,7 +73,7 @@ def matching(folder: Path, *patterns: str) -> list[Path]:
     return [folder / name for name in names if _compiled(patterns).match(name)]
 
 
-@cache
+@lru_cache(64)  # a pattern may have the name of a folder, of which a process may open any number
 def _compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(map(translate, patterns)))
 

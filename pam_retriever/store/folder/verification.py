@@ -97,6 +97,12 @@ class Verification:
             return
         except PAMError as error:
             self._error = error
+        except Exception as error:  # noqa: BLE001 - such as MemoryError: what is not verified is not sound
+            self._error = IndexFormatError(
+                f"{self._path} could not be verified ({error!r}). Do not trust its answers.",
+                "a file that can be read as a whole",
+                "Open the index again, or run pam-retriever check on the folder.",
+            )
 
     def _verify(self, copies: Sequence[Copy]) -> None:
         if sha256_of(self._wanted(blocks(self._path))) != self._sha256:
