@@ -369,6 +369,18 @@ def test_observe_many_is_one_transaction():
 
 
 @pytest.mark.slow
+def test_worktrees_do_not_replace_each_other_s_index(history, capsys):
+    history.commit("Begin", {"a.py": "one\n"})
+    history.commit("Beside", {"b.py": "two\n"}, branch="side", start="main")
+    history.write()
+    beside = history.folder.parent / "beside"
+    git(history.folder, "worktree", "add", "--quiet", str(beside), "side")
+    for folder, learnt in ((history.folder, 1), (beside, 2), (history.folder, 0), (beside, 0)):
+        assert main(["git", str(folder)]) == 0
+        assert f"{learnt} commit{'s' * (learnt != 1)} learnt" in capsys.readouterr().out
+
+
+@pytest.mark.slow
 def test_the_command_line(history, capsys, monkeypatch):
     planted(history)
     where = str(history.folder)

@@ -94,7 +94,7 @@ def _git(parsed: argparse.Namespace, model: ModelOf) -> None:
     from tqdm.auto import tqdm
 
     repository = Repository(parsed.repository)
-    folder = parsed.index or repository.common / INDEX
+    folder = parsed.index or repository.git_folder / INDEX
     repository.commit(parsed.revision)  # fails before a folder is created
     used = None
     if (folder / "manifest.json").exists():

@@ -90,7 +90,7 @@ class Repository:
 
     Attributes:
         path: the folder in which git is started.
-        common: the folder in which git stores its own files.
+        git_folder: the folder in which git stores its own files: `.git`, or that of a linked worktree inside it.
 
     Raises:
         InvalidInput: there is no repository.
@@ -101,7 +101,7 @@ class Repository:
         if not path.is_dir():
             raise InvalidInput(f"{path} is no folder.", "a git repository", "Pass the folder that holds .git.")
         self.path = path
-        self.common = Path(self._line("rev-parse", "--path-format=absolute", "--git-common-dir"))
+        self.git_folder = Path(self._line("rev-parse", "--absolute-git-dir"))
 
     def commit(self, revision: str) -> str:
         """Returns the full hash of the commit of a revision.
