@@ -20,7 +20,7 @@ from langgraph_pam import PAMStore
 from langgraph_pam.items import Items
 from langgraph_pam.memories import Memories
 from langgraph_pam.reading import MAX_VALUE_DEPTH
-from pam_retriever import IndexFormatError, IndexLocked, InvalidInput
+from pam_retriever import IndexFormatError, IndexLocked, InvalidInput, StorageError
 
 LONG = "a label that is longer than the name of a tenant may be " * 4
 
@@ -79,6 +79,16 @@ def test_a_new_folder_may_be_opened_by_several_at_once(tmp_path):
             folder = tmp_path / str(at)
             folder.mkdir()
             list(pool.map(opened, [folder] * 6))
+
+
+def test_a_full_disk_is_named_and_changes_nothing(tmp_path):
+    """SQLite ends the transaction itself then: there is nothing left to roll back."""
+    with PAMStore(tmp_path) as store:
+        store.put(("ann",), "one", {"text": "wet"})
+        store._items._db.execute("PRAGMA max_page_count = 12")
+        with pytest.raises(StorageError, match="disk is full"):
+            store.batch([PutOp(("ann",), f"large {at}", {"text": "x" * 5_000}) for at in range(30)])
+        assert keys(store.search(("ann",))) == ["one"]
 
 
 def test_an_index_that_is_gone_is_an_error_and_its_items_are_kept(tmp_path):

@@ -142,7 +142,8 @@ class Items:
                 yield
                 self._db.execute("COMMIT")
             except BaseException:
-                self._db.execute("ROLLBACK")
+                if self._db.in_transaction:  # a full disk may have ended it
+                    self._db.execute("ROLLBACK")
                 raise
 
     def _fetch(self, sql: str, parameters: Mapping[str, object] | Sequence[object] = ()) -> list[Any]:
