@@ -121,3 +121,29 @@ def test_the_parts_of_every_score_add_up(index):
     for question in ({"query": vectors[40] + 0.3, "text": texts[40]}, {"query": IDS[40]}):
         for hit in index.recall(k=1_000, explain=True, **question):
             assert sum(hit.sources.values()) == pytest.approx(hit.score, abs=1e-5)
+
+
+@pytest.fixture(params=["observed", "observed and used"])
+def hub(request) -> PredictiveAssociativeIndex:
+    """An index with a memory that was experienced with 150 others, with some of them more often."""
+    random = np.random.default_rng(2)
+    index = PredictiveAssociativeIndex(DIM)
+    index.add(random.standard_normal((400, DIM)), IDS[:400])
+    others = random.permutation(np.arange(1, 151))
+    index.observe_many([[IDS[0], IDS[other]] for other in [*others, *others[:20]]])
+    index.observe_many([[IDS[other], IDS[200 + other]] for other in others[:20]])  # links of links
+    if "used" in request.param:
+        index.feedback(random.standard_normal(DIM), [IDS[0], IDS[300]], text="question")
+    return index
+
+
+@pytest.mark.parametrize("mode", [None, "association"])
+@pytest.mark.parametrize("query", ["id", "look-alike"])
+def test_a_memory_that_was_experienced_with_many_others(hub, mode, query):
+    """A walk follows 64 links of a memory: the others come behind these, before memories that are only similar."""
+    cue = IDS[0] if query == "id" else hub.get(IDS[:1])[0].vector + 0.01 * hub.get(IDS[9:10])[0].vector
+    if mode == "association" or query == "id":
+        assert set(IDS[1:151]) <= set(hub.recall(cue, k=180, mode=mode).ids)
+        assert len(set(IDS[1:151]) & set(hub.recall(cue, k=100, mode=mode).ids)) >= 75  # links of links, too
+        assert set(IDS[1:151]) <= set(hub.recall(cue, k=None, min_score=1e-9, mode=mode).ids)
+    assert_same_for_every_k(hub, query=cue, mode=mode)

@@ -10,16 +10,17 @@ from pam_retriever.arrays import concatenated
 from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.types import Int64
 
-FAN_OUT = 64  # number of the strongest links of a memory that are followed
+FAN_OUT = 64
 LEAST = 1e-4  # smaller shares of the mass are not followed
 
 
-def walk(links_of: Callable[[Int64], Links], seeds: Links) -> Links:
+def walk(links_of: Callable[[Int64], Links], seeds: Links, fan_out: int | None = FAN_OUT) -> Links:
     """Makes one step of a random walk: spreads the mass of each query's seeds (sum 1) along their strongest links.
 
     Args:
         links_of: returns the links of rows (R,).
         seeds: query, row and mass of each, (E,).
+        fan_out: number of the strongest links of a memory that are followed; None for all.
 
     Returns:
         Query, row and mass of each reached memory, once per seed that leads to it.
@@ -34,7 +35,9 @@ def walk(links_of: Callable[[Int64], Links], seeds: Links) -> Links:
     strength = (strength / total[owner]).astype(np.float32)
     order = np.lexsort((-strength, owner))
     start = np.searchsorted(owner[order], np.arange(len(distinct) + 1))
-    count = np.minimum(np.diff(start), FAN_OUT)[seed]
+    count = np.diff(start)[seed]
+    if fan_out is not None:
+        count = np.minimum(count, fan_out)
     entry = concatenated(start[seed], count)
     spread = np.repeat(mass, count) * strength[order][entry]
     return np.repeat(query, count), linked[order][entry], spread.astype(np.float32)

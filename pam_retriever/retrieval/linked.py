@@ -8,10 +8,10 @@ from typing import Protocol
 import numpy as np
 
 from pam_retriever.ann.selection import Rows, holds
-from pam_retriever.arrays import union
+from pam_retriever.arrays import among, union
 from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.experience.second_step import UNFITTED, interpolated
-from pam_retriever.experience.walk import walk
+from pam_retriever.experience.walk import FAN_OUT, walk
 from pam_retriever.model.noise import SAME
 from pam_retriever.model.scoring import LOOK_ALIKES, NEIGHBOURS, look_alike_mass
 from pam_retriever.retrieval.candidates import Candidates
@@ -71,6 +71,23 @@ def _summed(linked: Int64, mass: Float32, use: Float32) -> tuple[Int64, Float32,
     return rows, masses, uses
 
 
+def _joined(rows: Int64, share: Float32, others: Int64, their_share: Float32) -> tuple[Int64, Float32]:
+    """Returns the rows of both, sorted, and their shares; ``others`` are not among ``rows``."""
+    every = np.concatenate([rows, others])
+    order = np.argsort(every)
+    return every[order], np.concatenate([share, their_share])[order]
+
+
+def _in_order(found: Candidates, late: Int64) -> Candidates:
+    """Returns the linked memories, then those of the sorted rows ``late``, then the memories that are only similar.
+
+    The first hits are then the same as for a small ``k``, for which ``late`` are no candidates.
+    """
+    linked, after = found.hops > 0, among(late, found.rows)
+    tiers = [found.at(np.flatnonzero(tier)).best(None, None) for tier in (linked & ~after, linked & after, ~linked)]
+    return tiers[0].followed_by(tiers[1]).followed_by(tiers[2])
+
+
 class LinkScorer:
     """Scores memories by their share of the links of a cue. If the cue is unknown, counts the links of its look-alikes.
 
@@ -101,18 +118,28 @@ class LinkScorer:
         own = np.where((cues.own < 0) & (cosine[:, 0] >= SAME), near[:, 0], cues.own) if near.shape[1] else cues.own
         by_experience = self._linked(own, cosine, near, cues.visible)
         query, linked, mass, use = self._with_uses(by_experience, own, cues.visible)
+        further = None
+        if k is None or k > FAN_OUT:
+            further = self._with_uses(self._linked(own, cosine, near, cues.visible, None), own, cues.visible)
         found = []
         for at, itself in enumerate(own.tolist()):
             mine = query == at
             rows, share, of_use = _summed(linked[mine], mass[mine], use[mine])
-            used = rows, of_use
+            used, late = (rows, of_use), rows[:0]
+            if further is not None:
+                theirs = further[0] == at
+                late, late_share, _ = _summed(*(column[theirs] for column in further[1:]))
+                new = ~among(rows, late)
+                late = late[new]
+                rows, share = _joined(rows, share, late, late_share[new])
             if self._fill and "similarity" not in self._without:
                 looked_up = near[at] if allowed is cues.among else near[at, :0]
                 rows, share = self._filled(cues.given[at], looked_up, k, allowed, rows, share)
             mask = rows != itself
             if allowed is not None:
                 mask &= holds(allowed, rows)
-            found.append(self._of_one(cues.given[at], rows[mask], share[mask], used).best(k, self._min_score))
+            one = self._of_one(cues.given[at], rows[mask], share[mask], used)
+            found.append((_in_order(one, late) if len(late) else one).best(k, self._min_score))
         return found
 
     def _filled(
@@ -148,8 +175,10 @@ class LinkScorer:
         association = share if share.any() else None
         return Candidates(rows, scores, similarity, association, hops, sources=Contributions.of(sources))
 
-    def _linked(self, own: Int64, cosine: Float32, near: Int64, visible: Rows | None) -> Links:
-        """Returns query, row and mass of each linked memory."""
+    def _linked(
+        self, own: Int64, cosine: Float32, near: Int64, visible: Rows | None, fan_out: int | None = FAN_OUT
+    ) -> Links:
+        """Returns query, row and mass of each linked memory, for the ``fan_out`` strongest links; None for all."""
         view = self._view
         if "experience" in self._without:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
@@ -164,11 +193,11 @@ class LinkScorer:
         alike = others[by], near[others[by], position], counted[by, position]
         itself = experienced, own[experienced], np.ones(len(experienced), np.float32)
         links_of = visible_links(view, visible)
-        known = walk(links_of, itself)
+        known = walk(links_of, itself, fan_out)
         known = interpolated(known, visible_second_step(view, known, own, visible), UNFITTED)
         if not len(by):  # mostly
             return known
-        similar = walk(links_of, alike)
+        similar = walk(links_of, alike, fan_out)
         return (
             np.concatenate([known[0], similar[0]]),
             np.concatenate([known[1], similar[1]]),
