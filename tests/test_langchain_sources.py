@@ -303,7 +303,7 @@ def test_many_sources_are_linked_in_one_transaction(monkeypatch):
     store.add_documents(documents()[:1])
     observe = store.index._store.observe
     monkeypatch.setattr(
-        store.index._store, "observe", lambda episodes: (observed.append(len(episodes)), observe(episodes))
+        store.index._store, "observe", lambda episodes: observed.append(len(episodes)) or observe(episodes)
     )
     store.add_documents(documents())
     assert observed == [len({turn.session for turn in dialogue.turns()})]
