@@ -312,6 +312,21 @@ def test_an_option_that_cannot_be_read_or_would_be_ignored_is_refused(tmp_path, 
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", [["--model", "default"], ["--same-embedder"]])
+def test_a_model_is_refused_where_nothing_is_embedded(tmp_path, capsys, option):
+    folder, lines = str(tmp_path / "index"), tmp_path / "vectors.jsonl"
+    lines.write_text('{"id": "a", "vector": [1, 0], "session": "s"}\n')
+    assert main(["fit", str(lines), folder, *option]) == 2
+    assert f"Got {option[0]} with events that have vectors." in capsys.readouterr().err
+    assert not (tmp_path / "index").exists()
+    assert main(["fit", str(lines), folder]) == 0
+    for command, asked in (("search", "--id a"), ("recall", "--id a"), ("recall", "--when 2026-03-01")):
+        assert main([command, folder, *asked.split(), *option]) == 2
+        assert f"Got {option[0]} with --" in capsys.readouterr().err
+    assert main(["recall", folder, "--changed", "a.py", *option]) == 2
+    assert f"Got {option[0]} with --changed." in capsys.readouterr().err
+
+
 def test_queries_do_not_lock_the_folder_and_inspect_names_it(tmp_path, capsys):
     folder = str(tmp_path / "index")
     with PredictiveAssociativeIndex.open(folder, dim=2) as index:

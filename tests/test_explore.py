@@ -432,6 +432,9 @@ def test_the_file_needs_nothing_else_and_runs_nothing(dialogue):
         (["--port", "70000", "--no-browser"], "port"),
         (["--model", "no/such", "--no-browser"], "not on this machine"),
         (["a question", "--export", "x.html"], "embedder"),
+        (["--export", "x.html", "--write"], "Got --write with --export."),
+        (["--export", "x.html", "--port", "8000"], "Got --port with --export."),
+        (["--id", SINK, "--export", "x.html", "--model", "default"], "Got --model with --export of a memory."),
     ],
 )
 def test_an_invalid_command_gets_a_helpful_error(folder, tmp_path, monkeypatch, capsys, arguments, words):

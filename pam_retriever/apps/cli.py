@@ -1,4 +1,4 @@
-"""The command line, ``pam-retriever``: fit, feedback, recall, search, inspect, check, repair, git, mcp, demo."""
+"""The command line, ``pam-retriever``: reads events and documents, and asks, shows, checks and serves indexes."""
 
 from __future__ import annotations
 
@@ -217,6 +217,7 @@ def _opened(parsed: argparse.Namespace, dim: int | None) -> Iterator[PredictiveA
 
 def _opened_whole(parsed: argparse.Namespace, dim: int | None) -> PredictiveAssociativeIndex:
     if dim is not None:
+        terminal.refuse_model(parsed, "events that have vectors")
         return PredictiveAssociativeIndex.open(parsed.index, dim=dim)
     used = None
     if (parsed.index / "manifest.json").exists():
@@ -284,6 +285,7 @@ def _recall(parsed: argparse.Namespace) -> None:
                 "Pass --mode association, which asks by the question's vector alone.",
             )
         if parsed.when is not None and parsed.query is None and parsed.id is None and parsed.changed is None:
+            terminal.refuse_model(parsed, "--when alone")
             names = ("k", "where", "when", "mode", "hops", "feedback_where", "faithful", "direction")
             options = {name: getattr(parsed, name) for name in names}
             _print(index.recall(explain=True, now=terminal.clock(), **options), parsed.json)
@@ -320,6 +322,7 @@ def _query(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> Any
     if (parsed.query is None) == (id is None):
         raise InvalidInput("Got no query, or two.", "a text or --id", "Pass one of them.")
     if id is not None:
+        terminal.refuse_model(parsed, "--id")
         if id not in index:
             raise UnknownId(
                 f"Got --id {id}, which is not in the index.", "an id that is", "recall and search print ids."

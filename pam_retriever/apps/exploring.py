@@ -58,6 +58,10 @@ def run(parsed: argparse.Namespace) -> None:
         raise InvalidInput("Got a question and --id.", "one of them", "Leave one out.")
     if parsed.query is not None and not parsed.query.strip():
         raise InvalidInput("Got an empty text.", "a question in words, or none", "Leave it out.")
+    if parsed.export is not None:
+        terminal.refuse(parsed, ("port", "write"), "--export", "a page to serve")
+        if parsed.query is None:
+            terminal.refuse_model(parsed, "--export of a memory")
     os.environ["HF_HUB_OFFLINE"] = "1"  # the explorer opens no connection to other machines
     model: TextModel | None = None
 

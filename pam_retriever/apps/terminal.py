@@ -1,4 +1,4 @@
-"""Safe output for the command line: texts cannot control the terminal or cause encoding errors."""
+"""The terminal: arguments are checked, and texts cannot control the output or cause encoding errors."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import io
 import json
 import os
 import sys
-from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Mapping
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+
+from pam_retriever.errors import InvalidInput
 
 CLOSED_PIPE = 141  # the exit status that a shell reports for a write to a closed pipe
 JOINERS = "\u200c\u200d"  # these occur within words of some scripts, and within emoji
@@ -56,6 +58,26 @@ def json_object(given: str) -> dict[str, Any]:
     if not isinstance(read, dict):
         raise ArgumentTypeError(f'{given!r} is no JSON object, such as \'{{"user": "ann"}}\'')
     return read
+
+
+def refuse(parsed: Namespace, options: Sequence[str], beside: str, needed: str) -> None:
+    """Refuses options that another argument makes useless.
+
+    Raises:
+        InvalidInput: one of the options was given.
+    """
+    given = [f"--{name}" for name in options if getattr(parsed, name.replace("-", "_"), None)]
+    if given:
+        raise InvalidInput(f"Got {' and '.join(given)} with {beside}.", needed, "Leave it out: it would be ignored.")
+
+
+def refuse_model(parsed: Namespace, beside: str) -> None:
+    """Refuses the options of the embedder where nothing is embedded.
+
+    Raises:
+        InvalidInput: one of the options was given.
+    """
+    refuse(parsed, ("model", "same-embedder"), beside, "a text to embed")
 
 
 def prepare() -> None:

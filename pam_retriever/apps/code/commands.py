@@ -74,6 +74,7 @@ def is_asked(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> b
     given += [name for name in ("query", "id", "where") if getattr(parsed, name) is not None]
     if given:
         raise InvalidInput(f"Got --changed with {', '.join(given)}.", "--changed alone", "Ask twice.")
+    terminal.refuse_model(parsed, "--changed")
     return True
 
 
