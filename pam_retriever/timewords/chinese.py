@@ -43,7 +43,7 @@ def _numeral(text: str) -> int:
 
 def _year(text: str) -> int:
     """Returns a year of four figures or two: "2008", "二零零八", "08", "九八"."""
-    figure = int(text) if text.isdigit() and text.isascii() else int("".join(str(_DIGITS.get(one, 0)) for one in text))
+    figure = int(text) if text.isdecimal() else int("".join(str(_DIGITS.get(one, 0)) for one in text))
     return figure if len(text) == 4 else 2000 + figure if figure < 70 else 1900 + figure
 
 

@@ -39,7 +39,7 @@ def relative_unit(match: Match) -> Atom | None:
     if unit == "minute" and match.first and match.tokens[match.first - 1].code == "h":
         return None  # "at the last minute"
     if unit in ("minute", "hour") and rolling and begins_phrase(match):  # unlike "last minute rush"
-        return match.fixed((moved(now, unit, -1), now), "range")  # "in the past hour"
+        return match.fixed((match.context.moved(unit, -1), now), "range")  # "in the past hour"
     if unit in ("minute", "hour", "half") or (following is not None and following.code == "B"):
         return None  # "the last weekend before 10 April"
     if _several(match):
@@ -132,7 +132,7 @@ def _rolled(match: Match, unit: str, count: int) -> Atom | None:
     now = match.context.now
     if match.has("X"):
         return match.fixed((midnight(now), midnight(moved(now, unit, count)) + DAY), "range")
-    start = moved(now, unit, -count)
+    start = match.context.moved(unit, -count)
     return match.fixed((start, now) if unit in ("hour", "minute") else (midnight(start), midnight(now) + DAY), "range")
 
 
@@ -142,7 +142,7 @@ def of_age(match: Match) -> Atom | None:
     if side.value != "age" or unit == "half":
         return None
     count = match.number("N") if match.has("N") else 1 if not match.has("w") else 5 if match.number("w") == 1 else 2
-    at = moved(now, unit, -count)
+    at = match.context.moved(unit, -count)
     at = at if unit in ("hour", "minute") else midnight(at)
     if side.code == "B":
         return match.fixed((datetime.min, at), "before")
@@ -154,10 +154,11 @@ def ago(match: Match) -> Atom | None:
     if match.has("B") and match.context.language != "de":
         following = match.next()  # German "vor" is both "before" and "ago"
         ends = following is None or (following.code == "." and match.next(2) is None)
+        if not ends or match.codes() != "BNU":
+            return None  # "how often before two weeks are over"
         text = " ".join(token.text for token in match.tokens)
-        told = PERFECT.search(text, "en") or PAST.search(text, "en")
-        if not ends or match.codes() != "BNU" or told is None:
-            return None  # "how often before two weeks are over", unlike "what you told me before 2 weeks"
+        if PERFECT.search(text, "en") is None and PAST.search(text, "en") is None:
+            return None  # it does not tell of the past, as "what you told me before 2 weeks" does
     return _distant(match, -1)
 
 
@@ -191,26 +192,26 @@ def ahead(match: Match) -> Atom | None:
 
 def between_ago(match: Match) -> Atom | None:
     """Reads "two or three weeks ago", "3-4 days ago"."""
-    unit, now, linked = match.word("U"), match.context.now, re.search(r"N[&u,]N|U&N", match.codes())
+    unit, linked = match.word("U"), re.search(r"N[&u,]N|U&N", match.codes())
     if match.has("B") and match.context.language != "de":
         return None
     follows = match.has("N") and match.codes().startswith("NN") and match.number("N", 1) == match.number("N") + 1
     if linked is None and match.context.language != "zh" and not follows:
         return None  # unlike "two three days ago"
     counts = (match.number("N"), 1 if match.has("t") else match.number("N", 1))  # "a week or two ago"
-    far, near = (unit_at(unit, moved(now, unit, -count)) for count in counts)
+    far, near = (unit_at(unit, match.context.moved(unit, -count)) for count in counts)
     return match.fixed((min(far[0], near[0]), max(far[1], near[1])), unit) if unit != "half" else None
 
 
 def _distant(match: Match, sign: int) -> Atom | None:
-    unit, now = match.word("U"), match.context.now
+    unit, later = match.word("U"), match.context.moved
     if unit == "half" or any(
         before.code == "t" and before.value == 2 and token.code == "U"
         for before, token in pairwise(match.tokens[match.first : match.last + 1])
     ):
         return None  # "dans les années 80"
     if match.has("w") and match.number("w") == 1 and not match.has("N"):  # unlike "hace unos 3 meses"
-        near, far = (unit_at(unit, moved(now, unit, sign * count)) for count in (2, 5))
+        near, far = (unit_at(unit, later(unit, sign * count)) for count in (2, 5))
         return match.fixed((min(near[0], far[0]), max(near[1], far[1])), unit)
     counts = re.search("[Nt]+(?=o?U)", match.codes())
     number = counts and match.tokens[match.first + counts.end() - 1]  # "une demi-heure" has two numbers
@@ -219,8 +220,8 @@ def _distant(match: Match, sign: int) -> Atom | None:
     behind = [token.text.lower() for token in match.tokens[match.last + 1 : match.last + 4]]
     front = "exactly" if behind == ["to", "the", "day"] else front
     if front in ("exactly", "precisely", "genau", "exactement", "exactamente") and unit in ("week", "month", "year"):
-        return match.fixed(unit_at("day", moved(now, unit, sign * count)), "day")
-    span = unit_at(unit, moved(now, unit, sign * count))
+        return match.fixed(unit_at("day", later(unit, sign * count)), "day")
+    span = unit_at(unit, later(unit, sign * count))
     return match.fixed(*timed(match, span, unit)) if unit == "day" else match.fixed(span, unit)
 
 
@@ -233,7 +234,7 @@ def half_more_ago(match: Match) -> Atom | None:
     if half != "half" or finer is None:
         return None
     count = (match.number("N") if match.has("N") else 1) + 0.5
-    return match.fixed(unit_at(finer, moved(match.context.now, unit, -count)), finer)
+    return match.fixed(unit_at(finer, match.context.moved(unit, -count)), finer)
 
 
 def days_ago(match: Match) -> Atom | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -82,8 +83,11 @@ class Joiner:
         before = self.tokens[max(0, atom.first - 5) : atom.first]  # "moved my appointment to"
         if self.codes[: atom.first].endswith("u") and any(token.text.lower() in MOVED for token in before):
             return True
-        if self.before(atom)[-1:] != "r":
-            return False
+        return self.before(atom)[-1:] == "r" and self.tells_of_booking
+
+    @cached_property
+    def tells_of_booking(self) -> bool:
+        """Whether the sentence says that something is booked; asked for each of its times, so kept."""
         words = [token.text.lower() for token in self.tokens]
         verb = any(word == "book" and before in _WHO for before, word in pairwise(words))  # unlike "the book for March"
         return verb or not _BOOKED.isdisjoint(words)
@@ -217,7 +221,8 @@ def joined(tokens: list[Token], found: list[Atom], context: Context) -> list[Tim
         elif not atom.weak or _named_with_year(atom) or joiner.governed(atom) or listed or _gets_year(atom, ends[at]):
             plain = joiner.resolve(atom) if (end := ends[at]) is None else joiner.list_item(atom, end)
             if plain is not None:
-                times.append(_bounded(joiner, atom, plain))
+                with suppress(OverflowError):  # "around 1 January 0001" begins before the calendar
+                    times.append(_bounded(joiner, atom, plain))
             listed = ends[at] is not None
         at += 1
     return times

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from pam_retriever.timewords.hours import timed
 from pam_retriever.timewords.lexicon import Token
-from pam_retriever.timewords.periods import DAY, Span, midnight, occurrence
+from pam_retriever.timewords.periods import DAY, Span, midnight, moved, occurrence
 
 Resolve = Callable[[datetime, bool], Span | None]  # (the reference instant, whether the text looks ahead)
 
@@ -34,6 +34,13 @@ class Context:
     def future(self) -> bool:
         """Whether the text looks ahead."""
         return self.ahead in ("future", "present", "asked")
+
+    def moved(self, unit: str, count: float) -> datetime:
+        """Returns the local time this many units from now; hours and minutes are those that pass if clocks change."""
+        if unit not in ("hour", "minute"):
+            return moved(self.now, unit, count)
+        passed = moved(self.now.replace(tzinfo=self.zone).astimezone(timezone.utc), unit, count)
+        return passed.astimezone(self.zone).replace(tzinfo=None)
 
 
 @dataclass(frozen=True)

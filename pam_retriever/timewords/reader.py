@@ -85,7 +85,8 @@ def _read(text: str, now: datetime | None, language: str | None, whole: bool) ->
         for sentence in [tokens] if whole else _sentences(tokens):
             if not sentence:
                 continue
-            look = partial(looks_ahead, text, sentence[0].start, sentence[-1].end, language, not whole)
+            begin = 0 if whole else sentence[0].start  # a "^" in the forms of a tense is no later place
+            look = partial(looks_ahead, text, begin, sentence[-1].end, language, not whole)
             timed = whole and any(token.code == "C" for token in sentence)  # only a time of day asks for the past
             past = timed and PERFECT.search(text, language) is not None
             context = Context(local, language, look, past, not whole, zone)
