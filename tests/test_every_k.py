@@ -97,13 +97,17 @@ def test_hits_that_score_too_little_are_dropped(index):
         assert index.recall(k=1_000, min_score=least, **question).ids == expected
 
 
-@pytest.mark.parametrize("query", [vectors_and_texts()[0][40] + 0.3, IDS[40]], ids=["vector", "id"])
+@pytest.mark.parametrize("query", ["vector", "id", "words"])
 def test_without_a_k_all_hits_that_reach_the_score_are_returned(index, query):
-    every = index.recall(query, k=COUNT)
+    vectors, texts = vectors_and_texts()
+    question = {"query": IDS[40] if query == "id" else vectors[40] + 0.3}
+    if query == "words":
+        question["text"] = texts[40]
+    every = index.recall(k=COUNT, **question)
     least = float(every.scores[150])
     expected = [hit.id for hit in every if hit.score >= least]
-    assert index.recall(query, k=None, min_score=least).ids == expected
-    assert index.recall(query, k=None, min_score=least, where={"n": 3}, cue_where={}) == []
+    assert index.recall(k=None, min_score=least, **question).ids == expected
+    assert index.recall(k=None, min_score=least, where={"n": 3}, cue_where={}, **question) == []
 
 
 @pytest.mark.parametrize("options", [{}, {"fan_out": 5}, {"hops": 3, "mode": "hybrid"}])

@@ -175,7 +175,7 @@ def test_an_embedder_may_be_a_sentence_transformers_model():
         (lambda i: i.recall(text=[]), "empty text"),
         (lambda i: i.recall(text=7), "Expected a string"),
         (lambda i: i.recall(text=["a", 3]), "Expected a string"),
-        (lambda i: i.recall(text="a", k=None, min_score=0.1), "k=None"),
+        (lambda i: i.recall(text="a", k=None), "k=None"),
         (lambda i: i.recall("m0", text="a", mode="similarity"), "a query and a text"),
         (lambda i: i.recall(["m0", "m1"], text=["a"]), "texts of length 1 for 2 vectors"),
         (lambda i: i.search(), "neither a query nor a text"),

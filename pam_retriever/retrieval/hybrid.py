@@ -77,8 +77,8 @@ class HybridScorer:
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         """See ``Scorer``. The cues have texts; each answer has its BM25, at most 1."""
         assert cues.texts is not None
-        assert k is not None, "words need a k"
         count = len(self._view.similar) if allowed is None else len(allowed)
+        k = count if k is None else k
         tiers = Tiers(CANDIDATES, k, count, self._min_score)
         for n in tiers.sizes():
             tiers.add(self._best_of(cues, n, k, allowed))

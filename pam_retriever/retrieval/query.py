@@ -259,8 +259,6 @@ class RecallSettings:
                 "hops=1: words are found in one step",
                 "Leave hops out, or pass mode='association', which uses the text's vector alone.",
             )
-        if words and self.k is None:
-            raise InvalidInput("Got k=None for a question in words.", "a k", "Pass k, or another mode.")
         if self.hops.count == 1:
             return
         if self.k is None:
