@@ -100,6 +100,27 @@ def test_a_question_finds_whom_it_names(anywhere):
     assert repr(hits[0].mentions[0]) == 'the question names "shirley temple"'
 
 
+@pytest.mark.parametrize("used", [False, True])
+def test_hits_behind_mentions_keep_what_is_known_of_them(used):
+    index, silent = _films(PredictiveAssociativeIndex), _films(PredictiveAssociativeIndex, names=())
+    for one in (index, silent):
+        if used:
+            one.feedback(np.ones(DIM), ["filler 3", "filler 4"], text="filler")
+        else:
+            one.observe(["temple", "filler 3"])
+    hits, plain = (one.recall("temple", 23, explain=True) for one in (index, silent))
+    assert [set(hit.sources) for hit in hits[:2]] == [{"mentions"}] * 2
+    assert [(hit.association, hit.confidence) for hit in hits[:2]] == [(None, None)] * 2
+    by_id, first = {hit.id: hit for hit in plain}, hits[1].score
+    for hit in hits[2:]:
+        assert (hit.association is None, hit.confidence is None) == (False, not used)
+        if not used:
+            assert hit.association == by_id[hit.id].association
+            assert sum(hit.sources.values()) == pytest.approx(hit.score, abs=1e-6)
+            parts = {name: part * first for name, part in by_id[hit.id].sources.items()}
+            assert hit.sources == pytest.approx(parts, abs=1e-6)
+
+
 def test_feedback_leaves_mentions_and_their_reasons(anywhere):
     index = _films(anywhere)
     vector = index._store.database.memories.records(["kiss"])["kiss"].vector

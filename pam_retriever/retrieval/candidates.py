@@ -29,9 +29,10 @@ class Candidates:
         scores: the scores that order the answers.
         similarity: cosine to the query as given.
         association: weighted mean of the association channels, or the probability that the predictor gives;
-            None without association.
+            None without association; NaN if it is unknown of one.
         hops: number of steps from the cue.
-        confidence: the probability that the memory was experienced with the cue; None without calibration.
+        confidence: the probability that the memory was experienced with the cue; None without calibration; NaN if it is
+            unknown of one.
         lexical: BM25, scaled to at most 1; None for a query without words.
         paths: (n, any) the memories on the way to each, padded with -1; None for a single hop.
         mentions: (n, ways, 2) for each of ``mentions.source.WAYS`` the row that leads to the memory, -1 for the query,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from pam_retriever.ann.selection import Rows
@@ -9,8 +11,10 @@ from pam_retriever.arrays import among
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.retrieval.candidates import Candidates, Scorer
 from pam_retriever.retrieval.cues import Cues
+from pam_retriever.retrieval.sources import Contributions
 from pam_retriever.types import Float32, Int64
 
+MENTIONED = "mentions"  # the name of the source
 Part = tuple[Int64, Int64, Float32]
 """Query, row and value of each pair to which a source gives a value."""
 
@@ -106,16 +110,29 @@ class InTurnScorer:
 
 
 def in_turn(one: Candidates, other: Candidates) -> Candidates:
-    """Returns the candidates of one scorer, then the others of another, scaled to the lowest score of the first."""
+    """Returns the mentions of one scorer, then the others of another, scaled to the lowest score of the first."""
     rest = other.at(np.flatnonzero(~np.isin(other.rows, one.rows)))
+    scores = rest.scores * one.scores.min(initial=1)
+    unknown = np.full(len(one.rows), np.nan, np.float32)
     named = one.mentions
     if named is not None:
         named = np.concatenate([named, np.zeros((len(rest.rows), *named.shape[1:]), named.dtype)])
     return Candidates(
         np.concatenate([one.rows, rest.rows]),
-        np.concatenate([one.scores, rest.scores * one.scores.min(initial=1)]),
+        np.concatenate([one.scores, scores]),
         np.concatenate([one.similarity, rest.similarity]),
-        None,
+        None if rest.association is None else np.concatenate([unknown, rest.association]),
         np.concatenate([one.hops, rest.hops]),
+        confidence=None if rest.confidence is None else np.concatenate([unknown, rest.confidence]),
         mentions=named,
+        sources=None if rest.sources is None else _after_mentions(one.scores, rest.sources.scaled(rest.scores, scores)),
     )
+
+
+def _after_mentions(scores: Float32, others: Contributions) -> Contributions:
+    """Returns the parts of mentions, which are their ``scores`` (n,), and then those of other memories."""
+    names = (*others.names, *({MENTIONED} - set(others.names)))
+    values = np.zeros((len(scores) + len(others.values), len(names)), np.float32)
+    values[: len(scores), names.index(MENTIONED)] = scores
+    values[len(scores) :, : len(others.names)] = others.values
+    return replace(others, names=names, values=values)

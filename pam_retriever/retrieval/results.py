@@ -12,7 +12,7 @@ from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues
 from pam_retriever.store.columns import from_json
 from pam_retriever.store.view import View
-from pam_retriever.types import Evidence, Hit, Hits, Int64, Mention, NamedTime
+from pam_retriever.types import Evidence, Float32, Hit, Hits, Int64, Mention, NamedTime
 
 MOST_EVIDENCE = 100  # entries of evidence of a hit, for each step of its path
 Proof = tuple[tuple[Evidence, ...], int]
@@ -35,10 +35,10 @@ def to_hits(view: View, cues: Cues, found: list[Candidates], explain: bool) -> l
             ends,
             one.scores.tolist(),
             one.similarity.tolist(),
-            nothing if one.association is None else one.association.tolist(),
+            nothing if one.association is None else _known(one.association),
             one.hops.tolist(),
             [evidence for evidence, _ in proofs],
-            nothing if one.confidence is None else one.confidence.tolist(),
+            nothing if one.confidence is None else _known(one.confidence),
             nothing if one.lexical is None else one.lexical.tolist(),
             [tuple([contents[row][0] for row in path]) for path in paths] or [()] * len(ends),
             nothing,  # times are set by ``with_times``
@@ -56,6 +56,11 @@ def _hit(contents: tuple[str, str | None, str], score: float, *rest: Any) -> Hit
     """Returns a hit. Metadata are parsed for each, so that a change of one result does not change another."""
     id, text, metadata = contents
     return Hit(id, score, text, from_json(metadata, f"The metadata of {id!r}"), *rest)
+
+
+def _known(values: Float32) -> list[float | None]:
+    """Returns the values (n,), with None for NaN."""
+    return [None if np.isnan(value) else value for value in values.tolist()]
 
 
 def _mentions(view: View, found: Candidates, text: str | None) -> Sequence[tuple[Mention, ...] | None]:
