@@ -111,3 +111,19 @@ def test_most_keys_are_not_compared_with_the_whole_query(random: Random, monkeyp
     for name in ("p", "both"):
         _check_same(flat, queries[name], np.arange(N), 5)
     assert keys.nbytes <= sum(read) < 1.3 * keys.nbytes  # two full scans read 1.43 times the keys, and all of p twice
+
+
+def test_keys_nearly_parallel_to_what_was_compared_before_are_not_lost() -> None:
+    """Their distance from its direction, 3e-4, is the root of a rounding error."""
+    for seed in range(10):
+        random = np.random.default_rng(seed)
+        before = unit(random.standard_normal((1, 16)))[0]
+        across = random.standard_normal(16)
+        across = unit((across - across @ before * before)[None])[0]
+        tilt = np.append(np.full(8, 1.9e-4), random.uniform(2e-4, 3.2e-4, 2))
+        away = 0.5 * unit(-before + 0.3 * unit(random.standard_normal((3_000, 16))))
+        flat = _flat(np.concatenate([unit(before + tilt[:, None] * across), away]).astype(np.float32), first=0)
+        rows = np.arange(3_010)
+        for k in (1, 5):
+            scan_flat(np.float32(random.uniform(0.3, 3) * before)[None], flat, rows, 1)
+            _check_same(flat, 0.55 * before + 0.835 * across, rows, k)

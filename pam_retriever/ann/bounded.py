@@ -68,7 +68,8 @@ class Part:
         """Returns the most by which the products differ from ``known``, (n,), or one number for all."""
         if self.compared is None:
             return np.full(1, self.unknown, np.float32)
-        squares = np.float32(self.longest**2) - self.compared.products**2 / np.float32(self.compared.squared)
+        most = np.float32((1 + 2 * SLACK) * self.longest**2)  # the root of a rounding error is no small number
+        squares = most - self.compared.products**2 / np.float32(self.compared.squared)
         errors: Float32 = np.float32(self._across) * np.sqrt(np.maximum(squares, 0))
         return errors
 
