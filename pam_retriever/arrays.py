@@ -38,6 +38,15 @@ def added_up(one: Int64, other: Int64, value: Float32 | Float64) -> tuple[Int64,
     return pairs // size, pairs % size, np.bincount(position, value, len(pairs)).astype(np.float32)
 
 
+def most_of(rows: Int64, counts: Int64, n: int) -> Int64:
+    """Returns up to ``n`` of ``rows`` (m,) with the largest ``counts`` (m,), unordered; of equal ones the first."""
+    if len(rows) <= n:
+        return rows
+    least = np.partition(counts, len(rows) - n)[len(rows) - n]
+    more = rows[counts > least]
+    return np.concatenate([more, rows[counts == least][: n - len(more)]])
+
+
 def among(ordered: Int64, values: Int64) -> Bools:
     """Returns which of the ``values`` (n,) are in a sorted array."""
     if not len(ordered):

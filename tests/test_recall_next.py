@@ -294,6 +294,18 @@ def test_filters_hold_for_hits_and_evidence_and_steps():
     assert len(index.recall_next(["m2"], where={"even": "nothing"}, cue_where={})) == 0
 
 
+@pytest.mark.parametrize("others", [False, True])
+def test_excluded_memories_take_no_place_of_what_is_experienced_most(others):
+    """With many memories the evidence proposes candidates: the first ones are those that the filter leaves."""
+    index = filled(1_600)
+    for _ in range(5):
+        index.observe(names(6, 8, 10))
+    if others:
+        index.observe_many([names(*range(at, at + 100, 2)) for at in range(1, 301, 100)] * 9)
+    hits = index.recall_next(["m0"], k=10, where={"even": True})
+    assert {"m6", "m8", "m10"} <= set(hits.ids)
+
+
 def test_the_sessions_in_which_it_came_next_are_named():
     index = filled()
     index.observe(Trajectory(ids=names(1, 2), id="one"))

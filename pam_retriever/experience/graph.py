@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pam_retriever.arrays import GrowingArray, added_up, concatenated
+from pam_retriever.arrays import GrowingArray, added_up, concatenated, most_of
 from pam_retriever.experience.chain import Chain
 from pam_retriever.experience.cooccurrence import Links, weights_of_co_occurrences
 from pam_retriever.experience.weighting import above_chance
@@ -310,12 +310,7 @@ class CooccurrenceGraph:
         """Returns up to ``n`` memories with the most steps, unordered; of those with as many, those stored first."""
         rows, few = self._rows, len(self._times) > 4 * len(self._rows)  # rows of removed memories are not used again
         rows = np.unique(rows[rows >= 0]) if few else np.flatnonzero(self._times)
-        times = self._times[rows]
-        if len(rows) <= n:
-            return rows
-        least = np.partition(times, len(rows) - n)[len(rows) - n]
-        more = rows[times > least]
-        return np.concatenate([more, rows[times == least][: n - len(more)]])
+        return most_of(rows, self._times[rows], n)
 
     def _co_occurrences(
         self, owner: Int64, at: Int64, window: int, direction: Direction | None

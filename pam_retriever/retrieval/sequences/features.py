@@ -9,7 +9,7 @@ import numpy as np
 
 from pam_retriever.ann import AnnIndex
 from pam_retriever.ann.selection import Rows, holds
-from pam_retriever.arrays import added_up
+from pam_retriever.arrays import added_up, most_of
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.keys import unit
 from pam_retriever.retrieval.mixture.pools import Pools
@@ -252,8 +252,7 @@ class NextEvidence:
         proposals = [
             transitions.first_of(found, count, PROPOSED) for found in map(questions.found.__getitem__, PROPOSERS)
         ]
-        everywhere = np.concatenate([self._graph.most_experienced(PROPOSED), self._graph.newest(PROPOSED)])
-        lists = []
+        everywhere, lists = self._everywhere(), []
         for at, of_one in enumerate(zip(*proposals, strict=True)):
             rows = np.concatenate([*of_one, questions.near[at], everywhere, questions.steps.rows[at]])
             lists.append(rows[rows >= 0] if self._allowed is None else rows[holds(self._allowed, rows)])
@@ -264,6 +263,15 @@ class NextEvidence:
             return pools, np.ones(len(pools), bool)
         wider = Pools.of([np.concatenate(both) for both in zip(lists, more, strict=True)], size)
         return wider, np.isin(wider.keys, pools.keys)
+
+    def _everywhere(self) -> Int64:
+        """Returns the memories that were experienced most often, and last. Excluded memories take no place of these."""
+        if self._allowed is None:
+            return np.concatenate([self._graph.most_experienced(PROPOSED), self._graph.newest(PROPOSED)])
+        rows = np.asarray(self._allowed)
+        rows = rows[self.experienced(rows)]
+        often = most_of(rows, self._graph.counts(rows), PROPOSED)
+        return np.concatenate([often, self._history[self._history >= 0][-PROPOSED:]])
 
     def nearest(self, questions: QuestionEvidence, n: int) -> list[Int64]:
         """Returns for each question the ``n`` memories most like its newest step."""
