@@ -158,6 +158,13 @@ def test_values_of_a_key_come_with_the_points(fitted):
     assert fitted.project(limit=2).values == ()
 
 
+def test_values_of_a_path_come_with_the_points():
+    index = PredictiveAssociativeIndex(dim=2)
+    index.add(np.eye(2), metadatas=[{"user": {"name": "ann"}}, {"user.name": "bob", "user": 3}])
+    assert index.project(by="user.name").values == ("ann", "bob")
+    assert index.project(by="user.age").values == (None, None)
+
+
 def test_of_many_memories_some_are_drawn_evenly(fitted):
     some = fitted.project(limit=20)
     assert len(some.ids) == 20

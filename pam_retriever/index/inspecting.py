@@ -131,7 +131,7 @@ class Inspecting(ShownIndex, IndexBase):
 
         Args:
             limit: largest number of points. A larger index is sampled evenly, in the order of adding.
-            by: a metadata key, whose values are returned with the points.
+            by: a metadata key, or a path such as "user.name", whose values are returned with the points.
             method: "pca", or "umap" for at most 20,000 memories, which needs the package ``umap-learn``.
 
         Raises:

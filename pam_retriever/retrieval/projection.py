@@ -8,6 +8,8 @@ from typing import Literal
 import numpy as np
 
 from pam_retriever.errors import InvalidInput, MissingExtra
+from pam_retriever.filters.conditions import key_path
+from pam_retriever.filters.stored import at_path
 from pam_retriever.store.columns import from_json
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
@@ -68,7 +70,8 @@ def _contents(view: View, rows: Int64, by: str | None) -> tuple[dict[int, str], 
             id, _, metadata = contents[row]
             ids[row] = id
             if by is not None:
-                values.append(from_json(metadata, f"The metadata of {id!r}").get(by))
+                known = from_json(metadata, f"The metadata of {id!r}")
+                values.append(known[by] if by in known else at_path(known, key_path(by))[1])
     return ids, tuple(values)
 
 
