@@ -72,10 +72,11 @@ def forked_error() -> IndexForked:
 
 
 def _before() -> None:
-    _held.still = held = list[tuple[ForkAware, bool]]()  # an interrupt leaves those that are held, to be let go
-    for registered in [*_inherited.valuerefs(), *_folders.valuerefs()]:
-        if (one := registered()) is not None:
-            held.append((one, one.hold_still(PATIENCE)))
+    registered = (reference() for reference in [*_inherited.valuerefs(), *_folders.valuerefs()])
+    # after an interrupt the process is forked nevertheless: the child releases all, the parent lets go what was held
+    _held.still = held = [(one, False) for one in registered if one is not None]
+    for at, (one, _) in enumerate(held):
+        held[at] = one, one.hold_still(PATIENCE)
 
 
 def _in_parent() -> None:
