@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ from test_repaired_feedback import damage, inside, run, setting, without_checksu
 
 from pam_retriever import PredictiveAssociativeIndex, Trajectory
 from pam_retriever.store.folder.repair import check, repair
+from pam_retriever.store.sqlite import salvage
 
 DAMAGES = {
     "next, no JSON": setting("next", lambda stored: stored[:99]),
@@ -123,3 +126,20 @@ def test_repair_leaves_out_a_step_that_is_no_step(tmp_path, value):
     assert check(tmp_path / "index") == []
     with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
         assert index.trajectories()[0].ids == ("a", "c")
+
+
+@pytest.mark.parametrize("table", ["settings", "weights"])
+def test_repair_says_in_one_line_that_a_table_cannot_be_read(folder, table, monkeypatch):
+    """No number of a row of these tables is known then."""
+    monkeypatch.setattr(salvage, "GUESS", 2_000)
+    (database,) = folder.glob("memories-*.sqlite")
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+        (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", [table]).fetchone()
+    contents = bytearray(database.read_bytes())
+    contents[size * (root - 1) : size * root] = b"\xff" * size
+    database.write_bytes(contents)
+    found = repair(folder)
+    assert len(found) < 20
+    assert any(f"of {table}" in line for line in found)
+    assert check(folder) == []

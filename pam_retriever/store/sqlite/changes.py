@@ -76,7 +76,7 @@ class Changes:
 
     def to_json(self) -> str:
         """The changes as JSON, for a setting."""
-        rows, removed = _ranges(self.rows), _ranges(self.removed)
+        rows, removed = ranges_of(self.rows), ranges_of(self.removed)
         if max(len(rows), len(removed), len(self.grown)) > MAX_RANGES or self.everything:
             return to_json({"everything": True})
         grown = {str(number): first for number, first in self.grown.items()}
@@ -136,7 +136,7 @@ def forget_cached_files(fetch: Fetch) -> bool:
     return there
 
 
-def _ranges(numbers: set[int]) -> list[list[int]]:
+def ranges_of(numbers: set[int]) -> list[list[int]]:
     """Returns the first and the last of each run of consecutive numbers."""
     listed = sorted(numbers)
     if listed and listed[-1] - listed[0] == len(listed) - 1:  # as of a bulk

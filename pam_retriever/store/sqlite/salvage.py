@@ -14,7 +14,7 @@ from pam_retriever.errors import counted
 from pam_retriever.limits import MAX_WEIGHT
 from pam_retriever.store.columns import checksum
 from pam_retriever.store.folder.companions import holds_log
-from pam_retriever.store.sqlite.changes import ENCODERS
+from pam_retriever.store.sqlite.changes import ENCODERS, ranges_of
 from pam_retriever.store.sqlite.database import SQLiteDatabase
 from pam_retriever.store.sqlite.pages import page_size_of
 
@@ -235,7 +235,7 @@ def _copy_weights(source: sqlite3.Connection, database: SQLiteDatabase, lost: li
 
 def _rows(source: sqlite3.Connection, sql: str, last: int, lost: list[str]) -> Iterator[tuple[Any, ...]]:
     """Yields the rows of a query between two numbers. If a range cannot be read, reads its numbers one by one."""
-    start = 0
+    start, unreadable = 0, set[int]()
     while start <= last:
         try:
             found = source.execute(sql, [start, min(start + CHUNK - 1, last)]).fetchall()
@@ -244,12 +244,14 @@ def _rows(source: sqlite3.Connection, sql: str, last: int, lost: list[str]) -> I
             for number in range(start, min(start + CHUNK, last + 1)):
                 try:
                     found += source.execute(sql, [number, number]).fetchall()
-                except sqlite3.DatabaseError as error:
-                    lost.append(f"number {number} of {_table_of(sql)[0]}: {error}")
+                except sqlite3.DatabaseError:
+                    unreadable.add(number)
         yield from found
         start += CHUNK
         if not found and start <= last:
             start, last = _next(source, sql, start, last)
+    for first, end in ranges_of(unreadable):  # may be as many as ``GUESS``
+        lost.append(f"{f'number {first}' if first == end else f'numbers {first} to {end}'} of {_table_of(sql)[0]}")
 
 
 def _table_of(sql: str) -> tuple[str, str]:
