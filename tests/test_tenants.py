@@ -222,6 +222,15 @@ def test_a_save_after_one_that_was_killed_replaces_its_tenants(folder, tmp_path)
         assert copy.tenants() == ["ann", "bob"]
 
 
+def test_a_save_replaces_an_index_whose_tenants_are_lost(folder, tmp_path):
+    with PredictiveAssociativeIndex.open(folder) as index:
+        index.save(other := tmp_path / "other")
+        shutil.rmtree(next(other.glob("tenants-*")))
+        index.save(other, overwrite=True)
+    with PredictiveAssociativeIndex.open(other) as copy:
+        assert copy.tenants() == ["ann", "bob"]
+
+
 def test_drop_leaves_no_byte(folder):
     with PredictiveAssociativeIndex.open(folder) as index:
         assert index.drop_tenant("ann")

@@ -26,7 +26,14 @@ from pam_retriever.store.folder.companions import check_companions, check_links,
 from pam_retriever.store.folder.files import check_file, checksum_of, matching, sync
 from pam_retriever.store.folder.lock import WriterLock
 from pam_retriever.store.folder.manifest import MANIFEST, Manifest, read_manifest, write_manifest
-from pam_retriever.store.folder.tenants import UNFINISHED, Write, locked_folder_of, remove_other_tenants, write_tenants
+from pam_retriever.store.folder.tenants import (
+    UNFINISHED,
+    Write,
+    locked_folder_of,
+    remove_other_tenants,
+    root_of,
+    write_tenants,
+)
 from pam_retriever.store.folder.unfinished import is_empty, make_folder, remove_abandoned
 from pam_retriever.store.folder.weights import pack_predictor, write_weights
 from pam_retriever.store.folder.writable_folder import has_cache, remove_unfinished
@@ -200,13 +207,13 @@ def write_snapshot(
         try:
             old = read_manifest(folder)  # until now another writer may have had it
             remove_unfinished(folder)
-            remove_other_tenants(folder, old)
+            remove_other_tenants(folder, folder / old.get("tenants", ""))  # which may be lost: a copy replaces it
             replaced = matching(folder, "memories-*.sqlite*", "predictor-*.safetensors*")
             current = write_files(folder, old, manifest, database, predictor, tenants)
             for path in replaced:
                 if path.name not in current:
                     path.unlink(missing_ok=True)
-            remove_other_tenants(folder, read_manifest(folder))
+            remove_other_tenants(folder, root_of(folder, read_manifest(folder)))
         finally:
             lock.release()
 

@@ -191,9 +191,8 @@ def tenants_in(root: Path | None) -> list[tuple[str, Path]]:
     return sorted(found)
 
 
-def remove_other_tenants(folder: Path, manifest: Manifest) -> None:
-    """Deletes tenants of a replaced index, and unfinished folders of a killed call."""
-    root = root_of(folder, manifest)
+def remove_other_tenants(folder: Path, root: Path | None) -> None:
+    """Deletes tenants of a replaced index, and unfinished folders of a killed call, but not the tenants in ``root``."""
     with explained(folder):
         for path in matching(folder, "tenants-*", f"tenant-*{UNFINISHED}"):
             if path != root and path.is_dir() and not path.is_symlink():

@@ -14,7 +14,7 @@ from pam_retriever.store.folder.companions import check_companions, check_links,
 from pam_retriever.store.folder.files import check_file, checksum_of, matching
 from pam_retriever.store.folder.lock import NAME, WriterLock
 from pam_retriever.store.folder.manifest import FORMAT_VERSION, MANIFEST, Manifest, read_manifest, write_manifest
-from pam_retriever.store.folder.tenants import locked_folder_of, remove_other_tenants
+from pam_retriever.store.folder.tenants import locked_folder_of, remove_other_tenants, root_of
 from pam_retriever.store.sqlite.connection import Connection
 from pam_retriever.store.sqlite.damage import check_everything
 from pam_retriever.store.sqlite.database import SQLiteDatabase
@@ -94,7 +94,7 @@ class WritableFolder:
             self.bare = names <= {MANIFEST, NAME, self.manifest["database"]}
             if not self.bare:
                 remove_unfinished(folder)
-                remove_other_tenants(folder, self.manifest)
+                remove_other_tenants(folder, root_of(folder, self.manifest))
             self.database = self._open()
         except BaseException:
             self._release()
