@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from conftest import DIM, QUICK, THOROUGH, WINDOW, new_index
 from engine_servers import fresh_milvus, milvus_folder
+from test_interrupts import interrupted_at_any_call
 
 from pam_retriever import (
     EngineUnavailable,
@@ -29,6 +30,7 @@ from pam_retriever import (
     PredictiveAssociativeIndex,
     StorageError,
     Trajectory,
+    UnknownId,
 )
 from pam_retriever.engines.local_copy import LocalCopy
 from pam_retriever.engines.milvus import backend, calls, client, database, filters, keys, trajectories
@@ -382,6 +384,22 @@ def test_what_a_failed_call_left_is_counted_and_never_replaced_by_others(monkeyp
 
 
 @pytest.mark.slow
+def test_after_a_call_that_wrote_nothing_nothing_is_counted_again(monkeypatch):
+    with PredictiveAssociativeIndex(dim=3, backend=fresh_milvus()) as index:
+        index.add(np.eye(3), ["a", "b", "c"])
+        state = index._store.database.calls._read()
+        with pytest.raises(UnknownId):
+            index.append("session", id="unknown")
+        assert index._store.database.calls._read() == state
+        with failing(monkeypatch):
+            index.add(np.eye(3)[:1], ["x"])
+        with pytest.raises(UnknownId):
+            index.append("session", id="unknown")
+        index.add(np.eye(3)[:1], ["y"])
+        assert len(index) == len(index.find()) == 5
+
+
+@pytest.mark.slow
 def test_a_trajectory_that_a_failed_call_left_is_linked_in_every_process(monkeypatch):
     engine = fresh_milvus()
     with (
@@ -436,3 +454,67 @@ def test_a_call_keeps_its_lease_for_longer_than_a_lease(monkeypatch):
                 threads.submit(other.add, np.eye(3), ["a", "b", "c"]).result()
         other.add(np.eye(3), ["a", "b", "c"])
         assert len(index) == 3
+
+
+class InMemory:
+    """Stores entities by key, as a connection to Milvus does."""
+
+    location, prefix, wrote = "in memory", "pam", False
+
+    def __init__(self) -> None:
+        self.rows: dict[int, client.Row] = {}
+
+    def create(self, *_: object) -> None:
+        """Does nothing: any collection exists."""
+
+    def upsert(self, _: str, entities: list[client.Row]) -> None:
+        self.rows.update({row["key"]: row for row in entities})
+
+    def get(self, _: str, keys: list[int], __: object) -> list[client.Row]:
+        return [self.rows[key] for key in keys if key in self.rows]
+
+
+@pytest.mark.slow
+def test_an_interrupt_at_any_call_of_a_write_leaves_no_lease_that_is_renewed(monkeypatch):
+    monkeypatch.setattr(calls, "LEASE", 0.01)
+    monkeypatch.setattr(calls, "PAUSE", 0.001)
+    made = calls.Calls(InMemory())
+    made.make()
+
+    def write() -> None:
+        try:
+            with made.transaction(lambda _: None, lambda: None):
+                pass
+        except RuntimeError as error:  # an interrupted ``Thread.start`` of Python may raise another error
+            raise KeyboardInterrupt from error
+
+    def is_free() -> None:
+        assert not made.inside
+        if made._read().writer:
+            time.sleep(0.02)  # the lease expires, unless a thread renews it
+            assert time.time() - made._read().since > 0.01
+
+    files = calls.__file__, threading.__file__  # not where Python calls back, and ignores what is raised
+    assert interrupted_at_any_call(write, is_free, files) > 30
+
+
+def test_a_process_that_stood_still_does_not_replace_what_another_one_wrote(monkeypatch):
+    """For example a computer that slept: its process does not renew its lease meanwhile."""
+    monkeypatch.setattr(calls, "LEASE", 0.01)
+    monkeypatch.setattr(calls.Calls, "_renew", lambda *_: None)
+    connection = InMemory()
+    asleep, awake = calls.Calls(connection), calls.Calls(connection)
+    asleep.make()
+
+    def write(process: calls.Calls, meanwhile: float = 0.0) -> None:
+        with process.transaction(lambda _: None, lambda: None):
+            time.sleep(meanwhile)
+            if meanwhile:
+                write(awake)
+                write(awake)
+
+    with pytest.raises(IndexLocked, match="took over"):
+        write(asleep, 0.02)
+    state = awake._read()
+    assert (state.version, state.writer) == (2, "")
+    assert state.since  # the next call counts what this one left

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 
@@ -77,17 +77,19 @@ def test_a_writer_that_waited_goes_before_readers_that_come_later():
     assert order == ["writer", "reader"]
 
 
-def interrupted_at_any_call(function: Callable[[], object], after: Callable[[], object]) -> int:
+def interrupted_at_any_call(
+    function: Callable[[], object], after: Callable[[], object], files: Sequence[str] = ()
+) -> int:
     """Runs ``function`` again and again, interrupted at each possible place in turn; returns the number of places.
 
     ``after`` is called after each interrupt. The places are those where Python handles signals: when a function begins,
-    and when a built-in function has returned.
+    and when a built-in function has returned; with ``files``, only those in these files.
     """
     at, before = 0, 1
 
     def interrupt(frame: FrameType, event: str, argument: object) -> None:
         nonlocal before
-        if event in ("call", "c_return"):
+        if event in ("call", "c_return") and (not files or frame.f_code.co_filename in files):
             before -= 1
             if not before:
                 raise KeyboardInterrupt

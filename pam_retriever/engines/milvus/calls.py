@@ -86,42 +86,54 @@ class Calls:
             recount: called before that, if the previous call failed: its writes are valid from now on.
 
         Raises:
-            IndexLocked: another process has been writing for the whole time.
+            IndexLocked: another process has been writing for the whole time, or took over from this one.
         """
         if self.inside:  # it would wait for itself
             raise RuntimeError("a call that reads cannot write")
-        state = self._local.state = self._take_over()
-        last = replace(state, writer="", since=time.time())  # stays, if the call does not finish
-        renewed = self._renew(replace(state))
+        state, ended = self._take_over(), threading.Lock()  # not an Event: an interrupt may leave one locked
+        before = replace(state, writer="")
+        last = replace(before, since=time.time())  # stays, if the call does not finish
+        ended.acquire()
+        held = replace(state, since=time.time())
+        renewing = threading.Thread(target=self._renew, args=(held, ended), name="lease", daemon=True)
         try:
+            self._local.state, self.connection.wrote = state, False
+            renewing.start()
             state.version += 1
             if state.since:
                 recount()
             began(state)
             yield state
             last = replace(state, writer="", since=0.0)
+        except BaseException:
+            if not self.connection.wrote:  # for example an unknown id: there is nothing to count again
+                last = before
+            raise
         finally:
-            self._local.state = None
-            renewed()
-            self._write(last)
+            self._local.state, held.writer = None, ""  # no call comes before: an interrupt would let it renew for ever
+            ended.release()
+            if renewing.is_alive():
+                renewing.join()
+            self._end(last, held.since)
 
-    def _renew(self, held: MilvusState) -> Callable[[], None]:
-        """Renews the lease in another thread until the returned function is called: a call may take longer."""
-        done = threading.Event()
+    def _end(self, last: MilvusState, began: float) -> None:
+        """Writes the state after a call, unless another process took over: its state is newer."""
+        if time.time() - began > LEASE and (now := self._read()).writer != self._me:
+            if not now.writer:
+                self._write(replace(now, since=time.time()))  # the next call counts what this one has left
+            raise IndexLocked(
+                f"Another process took over {self.location}, because this one stood still for {LEASE:.0f} s.",
+                "a process that goes on",
+                "Check what is stored, and call again.",
+            )
+        self._write(last)
 
-        def renew() -> None:
-            while not done.wait(LEASE / 4):
-                with suppress(PAMError):  # the server is away: the call waits for it, too
-                    if self._read().writer == self._me:
-                        self._write(replace(held, since=time.time()))
-
-        def end() -> None:
-            done.set()
-            thread.join()
-
-        thread = threading.Thread(target=renew, name="lease", daemon=True)
-        thread.start()
-        return end
+    def _renew(self, held: MilvusState, ended: threading.Lock) -> None:
+        """Renews the lease, in a thread of its own, until the call has ended: it may take longer than a lease."""
+        while not ended.acquire(timeout=LEASE / 4) and held.writer:
+            with suppress(PAMError):  # the server is away: the call waits for it, too
+                if self._read().writer == self._me:
+                    self._write(replace(held, writer=self._me, since=time.time()))
 
     def close(self) -> None:
         self.connection.close()

@@ -34,13 +34,14 @@ class Connection:
 
     Attributes:
         location: a description of the location.
+        wrote: whether entities were stored or removed, or may have been, since somebody set it to False.
     """
 
     def __init__(self, uri: str, token: str, prefix: str, patience: float) -> None:
         self._uri, self._token, self._patience = uri, token, patience
         self.prefix, self.location = prefix, f"Milvus at {uri}, prefix {prefix!r}"
         self._mutex = threading.Lock()
-        self._closed = False
+        self._closed = self.wrote = False
         self._client: MilvusClient | None = self._connect()
 
     def _connect(self) -> MilvusClient:
@@ -93,12 +94,14 @@ class Connection:
 
     def upsert(self, collection: str, entities: list[Row]) -> None:
         """Stores entities and replaces those with the same key."""
+        self.wrote = True
         for start in range(0, len(entities), AT_ONCE):
             some = entities[start : start + AT_ONCE]
             self.run(lambda client, some=some: client.upsert(collection, some))  # type: ignore[misc]
 
     def delete(self, collection: str, expression: str) -> None:
         """Removes the entities that satisfy an expression."""
+        self.wrote = True
         self.run(lambda client: client.delete(collection, filter=expression))
 
     def query(self, collection: str, expression: str, fields: Sequence[str]) -> list[Row]:
