@@ -95,6 +95,14 @@ async def test_sessions_are_separate_by_default(across):
     assert ("the stairs were wet" in found, "again" in found, "nobody" in found) == (True, across, across)
 
 
+@pytest.mark.parametrize("session", [None, ""])
+async def test_without_a_session_no_session_is_read(session):
+    made = block()
+    await made.aput(said("wet stairs of ann"), session_id="ann")
+    await made.aput(said("wet stairs of nobody"), session_id=session)
+    assert await made.aget(said("wet stairs"), session_id=session) == "user: wet stairs of nobody"
+
+
 async def test_the_index_may_hold_other_memories():
     made = block()
     made.index.add([embed("wet"), embed("wet stairs")], texts=["notes on wet stairs", None])
@@ -118,6 +126,15 @@ async def test_truncation_keeps_the_best_hits():
 
 
 # ---- LangChain
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n"])
+def test_a_tool_refuses_a_question_without_words(blank):
+    store = filled()
+    with pytest.raises(ValidationError, match="question"):
+        recall_tool(PAMRetriever(vectorstore=store)).invoke({"question": blank})
+    with pytest.raises(ValidationError, match="question"):
+        feedback_tool(store).invoke({"question": blank, "used": ["coffee"]})
 
 
 def filled() -> PAMVectorStore:

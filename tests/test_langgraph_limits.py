@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 import torch
 from langgraph.store.base import PutOp
+from langgraph.store.memory import InMemoryStore
 from test_langgraph_store import INDEX, embed, keys, new
 
 from langgraph_pam import PAMStore
 from langgraph_pam.items import Items
 from langgraph_pam.memories import Memories
 from langgraph_pam.reading import MAX_VALUE_DEPTH
-from pam_retriever import IndexFormatError, IndexLocked, InvalidInput, StorageError
+from langgraph_pam.sweeper import Sweeper
+from pam_retriever import IndexClosed, IndexFormatError, IndexLocked, InvalidInput, StorageError
 
 LONG = "a label that is longer than the name of a tenant may be " * 4
 
@@ -89,6 +91,47 @@ def test_a_full_disk_is_named_and_changes_nothing(tmp_path):
         with pytest.raises(StorageError, match="disk is full"):
             store.batch([PutOp(("ann",), f"large {at}", {"text": "x" * 5_000}) for at in range(30)])
         assert keys(store.search(("ann",))) == ["one"]
+
+
+def test_a_full_disk_at_the_end_closes_the_store_all_the_same(tmp_path):
+    store = new(tmp_path)
+    store.put(("ann",), "stairs", {"text": "wet stairs"})
+    store._items._db.execute("PRAGMA query_only = ON")  # every write fails, as on a full disk
+    with pytest.raises(StorageError):
+        store.close()
+    with pytest.raises(IndexClosed):
+        store.get(("ann",), "stairs")
+    store.close()
+    with new(tmp_path) as again:
+        assert keys(again.search(("ann",), query="stairs")) == ["stairs"]
+
+
+def test_cancelling_a_sweeper_that_was_stopped_stops_no_other():
+    sweeping, going = threading.Event(), threading.Event()
+
+    def sweep() -> int:
+        sweeping.set()
+        going.wait(30)
+        return 0
+
+    sweeper = Sweeper(sweep)
+    first = sweeper.start(0.001)
+    assert sweeping.wait(30)
+    assert not sweeper.stop(0)  # it is in the middle of a sweep
+    second = sweeper.start(1000)
+    assert first.cancel()
+    assert not sweeper._stop.is_set()
+    going.set()
+    assert sweeper.stop(30)
+    second.result(30)
+
+
+@pytest.mark.parametrize("fields", [[], ()])
+def test_no_fields_are_the_whole_value_as_in_the_store_of_langgraph(fields):
+    for store in (InMemoryStore(index={**INDEX, "fields": fields}), PAMStore(index={**INDEX, "fields": fields})):
+        store.put(("ann",), "stairs", {"text": "wet stairs"})
+        (found,) = store.search(("ann",), query="stairs")
+        assert found.score is not None
 
 
 def test_an_index_that_is_gone_is_an_error_and_its_items_are_kept(tmp_path):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import threading
 from contextlib import closing
 
 import pytest
@@ -21,7 +22,7 @@ from llama_index.core.schema import (
 from llama_index.core.vector_stores import FilterOperator, MetadataFilters, VectorStoreQuery
 from llama_index_samples import STORES, ask, filled, films, ids_of, make_node, store, where
 
-from llama_index_pam import PAMVectorStore
+from llama_index_pam import PAMVectorStore, vector_store
 from pam_retriever import InvalidInput, MissingExtra
 
 # ---- nodes are returned unchanged
@@ -221,6 +222,22 @@ def test_what_get_nodes_gave_can_be_added_again(filled):
 
 
 # ---- the extra
+
+
+def test_clear_waits_for_nodes_that_are_being_added(monkeypatch):
+    made, link = PAMVectorStore(), vector_store.link
+    clearing = threading.Thread(target=made.clear)
+
+    def link_while_clearing(*given):
+        clearing.start()
+        clearing.join(0.1)
+        assert clearing.is_alive()
+        link(*given)
+
+    monkeypatch.setattr(vector_store, "link", link_while_clearing)
+    made.add(films())
+    clearing.join()
+    assert made.get_nodes() == []
 
 
 def test_without_llama_index_the_extra_is_named(monkeypatch):

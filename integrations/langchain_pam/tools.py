@@ -36,13 +36,13 @@ ANSWERS = ("answer", "output", "result", "messages")  # keys of a chain's output
 class Question(BaseModel):
     """Arguments of the recall tool."""
 
-    question: str = Field(description="the question, in words", min_length=1)
+    question: str = Field(description="the question, in words", min_length=1, pattern=r"\S")
 
 
 class FeedbackArguments(BaseModel):
     """Arguments of the feedback tool."""
 
-    question: str = Field(description="the question that was asked", min_length=1)
+    question: str = Field(description="the question that was asked", min_length=1, pattern=r"\S")
     used: list[str] = Field(description="ids of the memories that served it, without brackets", min_length=1)
     unused: list[str] = Field(default=[], description="ids of memories that were recalled and did not help")
 

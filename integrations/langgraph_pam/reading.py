@@ -94,7 +94,7 @@ class Embedding:
         # LangGraph wraps a function in a model: the embedder is known by the name of the function
         named: Any = self.model if isinstance(config["embed"], str) else config["embed"]
         self.embedder = Embedder(named, check_flag("index['same_embedder']", config.get("same_embedder", False)))
-        self._paths = read_paths([WHOLE] if fields is None else fields)
+        self._paths = read_paths([WHOLE] if fields in (None, [], ()) else fields)  # as LangGraph's own stores do
 
     def texts(self, value: object, index: Literal[False] | list[str] | None) -> list[str]:
         """Returns the texts of a value to embed, in the order of the fields."""

@@ -281,10 +281,12 @@ class PAMStore(BaseStore):
             if self._closed:
                 return
             self._closed = True
-            if self._memories is not None:
-                self._memories.close()
-                self._items.settle(self._applied)
-            self._items.close()
+            try:
+                if self._memories is not None:
+                    self._memories.close()
+                    self._items.settle(self._applied)  # may fail: the changes are safe to apply twice
+            finally:
+                self._items.close()
 
     def __enter__(self) -> Self:
         return self

@@ -29,10 +29,11 @@ class Sweeper:
         with self._lock:
             if self._thread is not None and self._thread.is_alive() and self._done is not None:
                 return self._done
-            self._stop, self._done = threading.Event(), Future()
-            self._done.add_done_callback(lambda done: self._stop.set() if done.cancelled() else None)
+            stop = self._stop = threading.Event()  # of this thread alone
+            self._done = Future()
+            self._done.add_done_callback(lambda done: stop.set() if done.cancelled() else None)
             self._thread = threading.Thread(
-                target=self._run, args=(seconds, self._stop, self._done), name="ttl-sweeper", daemon=True
+                target=self._run, args=(seconds, stop, self._done), name="ttl-sweeper", daemon=True
             )
             self._thread.start()
             return self._done

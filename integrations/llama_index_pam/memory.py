@@ -55,7 +55,7 @@ class PAMMemoryBlock(BaseMemoryBlock[str]):
         if not text:
             return ""
         vector = await self.embed_model.aget_query_embedding(text)
-        where = None if self.across_sessions or session_id is None else {"session": session_id}
+        where = None if self.across_sessions else _of_session(session_id)
         hits = await asyncio.to_thread(self.index.recall, vector, self.similarity_top_k, text=text, where=where)
         # the index may hold other memories than messages
         return "\n".join(f"{hit.metadata.get('role', 'memory')}: {hit.text}" for hit in hits if hit.text)
@@ -79,6 +79,13 @@ class PAMMemoryBlock(BaseMemoryBlock[str]):
         for (message, text), vector in zip(texts, vectors, strict=True):
             session = message.additional_kwargs.get(SESSION) or ALONE
             self.index.append(session, vector, text, metadata={"session": session, "role": message.role.value})
+
+
+def _of_session(session_id: str | None) -> dict[str, Any]:
+    """Returns the filter for a session. Without one: messages without a session, and memories that are no messages."""
+    if session_id:
+        return {"session": session_id}
+    return {"$or": [{"session": ALONE}, {"session": {"$exists": False}}]}
 
 
 def _text(message: ChatMessage) -> str:

@@ -255,9 +255,10 @@ class PAMVectorStore(StoredFeedback, BasePydanticVectorStore):
 
     def clear(self) -> None:
         """Deletes all nodes; the dimension and the weights stay."""
-        index = self._index
-        if index is not None:
-            index.delete([record.id for record in index.find()])
+        with self._writing:
+            index = self._index
+            if index is not None:
+                index.delete([record.id for record in index.find()])
 
     async def aclear(self) -> None:
         """``clear`` in a thread."""

@@ -247,7 +247,5 @@ def _check_known(index: PredictiveAssociativeIndex, ids: Sequence[str]) -> None:
 
 def _last_time(index: PredictiveAssociativeIndex, session: str) -> float | None:
     """Returns the time of the last step of a session."""
-    for one in index.trajectories():
-        if one.id == session and one.timestamps:
-            return one.timestamps[-1]
-    return None
+    held = index.trajectories(ids=[session])
+    return held[0].timestamps[-1] if held and held[0].timestamps else None
