@@ -121,6 +121,22 @@ def test_hits_behind_mentions_keep_what_is_known_of_them(used):
             assert hit.sources == pytest.approx(parts, abs=1e-6)
 
 
+def test_sources_of_a_memory_before_a_fit_can_be_left_out():
+    index, silent = _films(PredictiveAssociativeIndex), _films(PredictiveAssociativeIndex, names=())
+    for one in (index, silent):
+        one.observe(["temple", "filler 3"])
+    assert list(index.recall("temple", without=["mentions"])) == list(silent.recall("temple"))
+    alone = index.recall("temple", without=["experience", "similarity"], explain=True)
+    assert [hit.sources for hit in alone] == [{"mentions": hit.score} for hit in alone]
+    assert alone.ids == index.recall("temple").ids[:2]
+    assert index.recall("temple", without=["experience", "similarity"], min_score=2.0).ids == []
+    assert index.recall("temple", without=["experience"]).ids[2] != "filler 3"
+    with pytest.raises(InvalidInput, match="every source"):
+        index.recall("temple", without=["experience", "similarity", "mentions"])
+    with pytest.raises(InvalidInput, match="sources of this answer: experience, mentions"):
+        index.recall("temple", mode="association", without=["similarity"])
+
+
 def test_feedback_leaves_mentions_and_their_reasons(anywhere):
     index = _films(anywhere)
     vector = index._store.database.memories.records(["kiss"])["kiss"].vector

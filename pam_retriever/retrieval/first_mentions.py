@@ -97,15 +97,18 @@ class InTurnScorer:
 
     Args:
         first: the first scorer; its answers have mentions.
-        then: the second scorer, of all memories.
+        then: the second scorer, of all memories; None for the answers of the first alone.
         min_score: drop hits with a lower score.
     """
 
-    def __init__(self, first: Scorer, then: Scorer, min_score: float | None = None) -> None:
+    def __init__(self, first: Scorer, then: Scorer | None, min_score: float | None = None) -> None:
         self._first, self._then, self._min_score = first, then, min_score
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        answers = zip(self._first.score(cues, k, allowed), self._then.score(cues, k, allowed), strict=True)
+        first = self._first.score(cues, k, allowed)
+        if self._then is None:
+            return [one.best(k, self._min_score) for one in first]
+        answers = zip(first, self._then.score(cues, k, allowed), strict=True)
         return [in_turn(one, other).best(k, self._min_score) for one, other in answers]
 
 

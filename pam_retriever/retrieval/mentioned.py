@@ -10,8 +10,10 @@ from pam_retriever.mentions.finder import find
 from pam_retriever.mentions.source import LEXICAL, PRIOR, WAYS, Mentioned, MentionSource
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues
+from pam_retriever.retrieval.first_mentions import MENTIONED
 from pam_retriever.retrieval.lexical import Lexicon, Terms
 from pam_retriever.retrieval.postings import Postings
+from pam_retriever.retrieval.sources import Contributions
 from pam_retriever.store.columns import from_json
 from pam_retriever.store.index_mentions import IndexMentions
 from pam_retriever.store.view import View
@@ -126,7 +128,8 @@ class MentionScorer:
             scores = scores / np.maximum(scores.max(initial=0), 1)
             similarity = self._view.similar.keys(rows) @ query
             hops = np.ones(len(rows), np.int64)
-            found.append(Candidates(rows, scores, similarity, None, hops, mentions=ways).best(k, None))
+            sources = Contributions.of({MENTIONED: scores})
+            found.append(Candidates(rows, scores, similarity, None, hops, mentions=ways, sources=sources).best(k, None))
         return found
 
 

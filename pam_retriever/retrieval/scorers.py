@@ -156,13 +156,17 @@ def _by_past_use(recall: Recall) -> Scorer:
 
 
 def _by_mentions(recall: Recall) -> Scorer:
-    from pam_retriever.retrieval.first_mentions import InTurnScorer
-    from pam_retriever.retrieval.linked import LinkScorer
+    from pam_retriever.retrieval.first_mentions import MENTIONED, InTurnScorer
+    from pam_retriever.retrieval.linked import SOURCES, LinkScorer
     from pam_retriever.retrieval.mentioned import MentionScorer
 
-    without = check_without(frozenset(recall.settings.without), ())
-    links = LinkScorer(recall.view, recall.fills, None, without)
-    return InTurnScorer(MentionScorer(recall.view, recall.lexicon), links, recall.settings.min_score)
+    view, min_score = recall.view, recall.settings.min_score
+    of_links = frozenset(SOURCES if recall.fills else SOURCES[:1])
+    without = check_without(frozenset(recall.settings.without), (*sorted(of_links), MENTIONED))
+    if MENTIONED in without:
+        return LinkScorer(view, recall.fills, min_score, without & of_links)
+    links = None if of_links <= without else LinkScorer(view, recall.fills, None, without)
+    return InTurnScorer(MentionScorer(view, recall.lexicon), links, min_score)
 
 
 def _by_links(recall: Recall) -> Scorer:
