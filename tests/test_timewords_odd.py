@@ -6,6 +6,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from pam_retriever.timewords import joining
+from pam_retriever.timewords.lexicon import Token
+from pam_retriever.timewords.match import Context, Match
+from pam_retriever.timewords.names import is_named
 from pam_retriever.timewords.reader import read_question, read_text
 from pam_retriever.timewords.tense import Forms
 from pam_retriever.timewords.when import read_when
@@ -87,3 +90,17 @@ def test_a_sentence_is_searched_once_for_what_all_its_times_depend_on(monkeypatc
     read_question("for June " * 40, WEDNESDAY)
     assert len(searched) < 20
     assert len(pairs) == 1
+
+
+def test_whether_a_weekday_is_a_name_is_decided_by_the_two_words_before_it():
+    """Else the reading of a long text takes a time that grows with its square."""
+    lowered = []
+
+    class Word(str):
+        def lower(self):
+            lowered.append(self)
+            return super().lower()
+
+    tokens = [Token("x", 0, 0, 4, Word("word"))] * 100 + [Token("W", 0, 0, 6, "Monday")]
+    assert not is_named(Match(tokens, 100, 100, Context(WEDNESDAY, "en")))
+    assert len(lowered) <= 2

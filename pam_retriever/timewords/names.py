@@ -84,7 +84,8 @@ _PERSONAL = listed("surname child children phone wife husband mother father vet 
 
 def is_named(match: Match) -> bool:
     """Whether a weekday or a month is a name: "a dog named Friday", "enum value for monday", "wednesday's surname"."""
-    front, following = [token.text.lower() for token in match.tokens[: match.first]], match.next()
+    before, following = match.tokens[max(0, match.first - 2) : match.first], match.next()
+    front = [token.text.lower() for token in before]
     if match.context.language != "en":
         return False
     if front[-1:] == ["called"] and match.has("M"):
