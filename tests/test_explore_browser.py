@@ -102,6 +102,23 @@ def show(page, address: str, view: str) -> None:
     page.wait_for_selector(DRAWN[view])
 
 
+def test_a_slow_view_does_not_draw_over_a_later_one(page, address):
+    show(page, address, "health")
+    held = []
+    page.route("**/api/memory?*", lambda route: held.append(route))
+    page.evaluate(f"location.hash = '#{VIEWS['memory']}'")
+    page.wait_for_function("document.title.startsWith('Memory')")
+    while not held:
+        page.wait_for_timeout(10)
+    page.evaluate("location.hash = '#toString'")  # no view has this name
+    page.wait_for_selector("#question")
+    with page.expect_response("**/api/memory?*"):
+        held[0].continue_()
+    page.wait_for_timeout(200)
+    assert page.locator("#question").count() == 1
+    assert page.locator("main h1.id").count() == 0
+
+
 def hits(page, column: str) -> list[tuple[str, float]]:
     found = page.locator(f"section[aria-labelledby={column}] .hit").evaluate_all(
         "all => all.map(one => [one.dataset.id, Number(one.dataset.score)])"

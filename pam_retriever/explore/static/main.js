@@ -16,7 +16,7 @@ export const state = { health: null };
 // "#ask?q=..." -> ["ask", its parameters]
 export function address() {
   const [name, query] = location.hash.slice(1).split("?");
-  return [name in VIEWS ? name : "ask", new URLSearchParams(query ?? "")];
+  return [Object.hasOwn(VIEWS, name) ? name : "ask", new URLSearchParams(query ?? "")];
 }
 
 export function go(name, parameters = {}) {
@@ -40,15 +40,19 @@ async function draw() {
     return;
   }
   shown?.leave?.();
-  shown = { name };
+  const mine = shown = { name };
   document.title = `${name[0].toUpperCase()}${name.slice(1)} · Explorer`;
   try {
     state.health ??= await get("health");
+    if (shown !== mine) return;
     const { memories, version } = state.health;
     show(document.getElementById("place"), counted(memories, "memory"), el("span", { class: "wide" }, ` · ${version}`));
-    shown.leave = await VIEWS[name].draw(place, parameters, state.health);
+    const own = el("div", { class: "view" }); // a slow view that was left draws where nobody sees it
+    show(place, own);
+    const leave = await VIEWS[name].draw(own, parameters, state.health);
+    if (shown === mine) mine.leave = leave;
   } catch (error) {
-    show(place, problem(error.message));
+    if (shown === mine) show(place, problem(error.message));
   }
 }
 

@@ -5,6 +5,7 @@ import { count, counted, date, el, isolated, number, percent, problem, say, show
 import { go, link } from "./main.js";
 
 let view = null;
+let turn = 0; // an answer that was overtaken by a later choice is not drawn
 
 export async function draw(place, parameters, health) {
   view = { place, health };
@@ -13,17 +14,19 @@ export async function draw(place, parameters, health) {
 }
 
 export async function change(parameters) {
+  const mine = ++turn;
   try {
     if (parameters.has("id")) await one(parameters.get("id"), Number(parameters.get("at") ?? 0));
     else await all(parameters.get("q") ?? "", Number(parameters.get("offset") ?? 0));
   } catch (error) {
-    if (view) show(view.place, problem(error.message));
+    if (view && turn === mine) show(view.place, problem(error.message));
   }
 }
 
 async function all(q, offset) {
+  const mine = turn;
   const found = await get("sessions", { q, offset });
-  if (!view) return;
+  if (!view || turn !== mine) return;
   const field = el("input", { type: "search", class: "words", value: q, dir: "auto", "aria-label": "Search sessions", placeholder: "Name of a session, id of a memory, or words" });
   const form = el("form", { class: "question", role: "search", onsubmit: (event) => { event.preventDefault(); go("sessions", { q: field.value.trim() }); } },
     el("div", { class: "line" }, field, el("button", { class: "main", type: "submit" }, "Search")));
@@ -43,8 +46,9 @@ async function all(q, offset) {
 async function one(id, at) {
   if (view.session?.id === id && view.session.steps.some((step) => step.position === at)) return mark(at);
   const offset = Math.max(0, at - 5);
+  const mine = turn;
   const session = await get("session", { id, offset });
-  if (!view) return;
+  if (!view || turn !== mine) return;
   view.session = session;
   const move = (by) => go("sessions", { id, at: Math.max(0, Math.min(session.length - 1, current() + by)) });
   const steps = el("ol", { class: "steps", tabindex: 0, "aria-label": "Steps; arrow keys move", onkeydown: (event) => {
