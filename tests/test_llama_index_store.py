@@ -5,7 +5,9 @@ import json
 import sys
 import threading
 from contextlib import closing
+from datetime import datetime, timedelta, timezone
 
+import numpy as np
 import pytest
 
 pytest.importorskip("llama_index.core")
@@ -108,6 +110,20 @@ def test_the_last_of_several_nodes_with_one_id_counts(store):
     assert len(store.client) == 2
 
 
+def test_times_and_numbers_of_metadata_are_stored_as_the_index_stores_them(store):
+    noon, east = datetime(2024, 5, 1, 12, tzinfo=timezone.utc), timezone(timedelta(hours=9))
+    early = (noon - timedelta(hours=1)).astimezone(east)  # as a string, "2024-05-01T20:00" follows "2024-05-01T12:00"
+    store.add(
+        [
+            make_node("early", [1.0, 0.0, 0.0], at=early, many=np.int64(1), also={"at": early}),
+            make_node("late", [1.0, 0.1, 0.0], at=noon, many=np.float32(2), also={"at": noon}),
+        ]
+    )
+    for condition in ({"at": noon}, {"at": {"$gte": noon}}, {"also.at": {"$gte": noon}}, {"many": {"$gt": 1}}):
+        assert ids_of(store.recall([1.0, 0.0, 0.0], where=condition)) == ["late"], condition
+    assert store.get_nodes(["early"])[0].metadata["many"] == 1
+
+
 def test_nodes_from_a_generator_and_one_string_as_ids(store):
     assert store.add(make_node(id, [1.0, 0, 0]) for id in "ab") == ["a", "b"]
     for call in (store.get_nodes, store.delete_nodes):
@@ -123,6 +139,7 @@ def test_nodes_from_a_generator_and_one_string_as_ids(store):
         (make_node("bad", [1.0, 0.0]), "array of numbers|shape"),
         (make_node("bad", [0.0, 0.0, 0.0]), "all zeros"),
         (make_node("bad", [float("nan"), 0.0, 0.0]), "NaN"),
+        (make_node("bad", [1.0, 0.0, 0.0], picture=np.zeros(2)), "metadata of the node 'bad'.*ndarray"),
     ],
 )
 def test_a_failed_add_stores_nothing(store, bad, message):

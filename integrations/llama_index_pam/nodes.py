@@ -9,10 +9,12 @@ from typing import Any
 
 from llama_index.core.schema import BaseNode, Node, NodeRelationship, NodeWithScore, TextNode
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
+from pydantic_core import PydanticSerializationError
 
 from pam_retriever import Hit, InvalidInput, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.errors import shortened
 from pam_retriever.experience.trajectories import name_of_group
+from pam_retriever.filters.stored import to_json
 from pam_retriever.types import Metadata
 from pam_retriever.validation import read_list
 
@@ -71,16 +73,36 @@ def embedding_of(node: BaseNode) -> list[float]:
 
 
 def to_metadata(node: BaseNode) -> dict[str, Any]:
-    """Returns the metadata to store: those of the node at the top level, for filters, and the rest of the node."""
+    """Returns the metadata to store: those of the node at the top level, for filters, and the rest of the node.
+
+    Raises:
+        InvalidInput: JSON cannot hold the node.
+    """
     # the vector is stored separately; without it, the dump is many times smaller
-    bare = node.model_copy(update={"embedding": None})
-    # the text is stored separately, too; but a multimodal Node cannot be restored without its own
-    metadata = node_to_metadata_dict(bare, remove_text=isinstance(node, TextNode))
+    bare = node.model_copy(update={"embedding": None, "metadata": _as_stored(node.metadata)})
+    try:
+        # the text is stored separately, too; but a multimodal Node cannot be restored without its own
+        metadata = node_to_metadata_dict(bare, remove_text=isinstance(node, TextNode))
+    except PydanticSerializationError as error:
+        raise InvalidInput(
+            f"The metadata of the node {node.node_id!r} cannot be stored as JSON ({error}).",
+            "strings, finite numbers, bools, None, dates and times, lists and dicts",
+            "Convert other values first.",
+        ) from error
     if node.ref_doc_id is None:
         # LlamaIndex writes "None" here: fit(group_by="ref_doc_id") would group all these nodes
         own = {key: node.metadata[key] for key in DOCUMENT_KEYS if key in node.metadata}
         metadata = {key: value for key, value in metadata.items() if key not in DOCUMENT_KEYS} | own
     return metadata
+
+
+def _as_stored(metadata: Metadata) -> Metadata:
+    """Returns metadata as the index stores them. LlamaIndex leaves a time its offset, and refuses NumPy numbers."""
+    try:
+        stored: Metadata = json.loads(to_json(metadata))
+    except (TypeError, ValueError, RecursionError):  # LlamaIndex can store more: a set, and NaN as None
+        return metadata
+    return stored
 
 
 def to_node(id: str, text: str | None, metadata: Metadata) -> BaseNode:
