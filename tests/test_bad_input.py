@@ -125,11 +125,12 @@ def test_rows_of_complex_numbers_are_refused_not_cut(index):
             index.search(rows, k=1)
 
 
-def test_fit_refuses_an_unknown_device_where_nothing_is_new(index):
+@pytest.mark.parametrize("device", ["gpu7", "meta"])
+def test_fit_refuses_an_unknown_device_where_nothing_is_new(index, device):
     index.fit([["m000", "m001", "m002"]], config=TINY, progress=False)
     assert index.fit(config=TINY, progress=False).stopped_by == "nothing new"
-    with pytest.raises(InvalidInput, match="gpu7"):
-        index.fit(config=TINY, device="gpu7", progress=False)
+    with pytest.raises(InvalidInput, match=device):
+        index.fit(config=TINY, device=device, progress=False)
 
 
 def test_a_loss_that_diverges_leaves_the_index_as_it_was(index, planted):

@@ -59,6 +59,8 @@ def test_times_are_dates_whatever_their_unit(planted, unit):
 def test_what_cannot_be_read_is_refused(planted, tmp_path, monkeypatch):
     good = table(planted.outings)
     with pytest.raises(InvalidInput, match="no columns"):
+        list(read_parquet(good, None, ids="id"))
+    with pytest.raises(InvalidInput, match="no columns"):
         read_parquet(good, ids="nothing")
     with pytest.raises(InvalidInput, match="neither"):
         read_parquet(good)

@@ -60,8 +60,8 @@ def read_parquet(
         raise MissingExtra("pyarrow", "parquet", "read_parquet") from error
     if (ids is None) == (vectors is None):
         raise InvalidInput("Got both or neither of ids and vectors.", "the column of one of them", "Name one column.")
-    columns = {"trajectory": trajectory, "ids": ids, "vectors": vectors, "timestamps": timestamps, "salience": salience}
-    named = {what: column for what, column in columns.items() if column is not None}
+    columns = {"ids": ids, "vectors": vectors, "timestamps": timestamps, "salience": salience}
+    named = {"trajectory": trajectory, **{what: column for what, column in columns.items() if column is not None}}
     if isinstance(source, pa.RecordBatchReader):
         schema, batches = source.schema, iter(source)
     else:

@@ -18,7 +18,7 @@ def choose_device(device: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         chosen = torch.device(device)
-        torch.empty(0, device=chosen)
+        torch.zeros(1, device=chosen).item()  # "meta" has no numbers
     except (RuntimeError, AssertionError) as error:  # torch raises either
         raise InvalidInput(
             f"Got device={device!r}, which cannot be used here ({str(error).splitlines()[0]}).",
