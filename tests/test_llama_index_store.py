@@ -124,6 +124,16 @@ def test_times_and_numbers_of_metadata_are_stored_as_the_index_stores_them(store
     assert store.get_nodes(["early"])[0].metadata["many"] == 1
 
 
+def test_numbers_of_a_documents_metadata_are_stored_with_its_nodes(store):
+    number = {"many": np.int64(1)}
+    document, child = RelatedNodeInfo(node_id="d", metadata=number), RelatedNodeInfo(node_id="c", metadata=number)
+    related = {NodeRelationship.SOURCE: document, NodeRelationship.CHILD: [child]}
+    store.add([TextNode(id_="a", text="a", embedding=[1.0, 0.0, 0.0], relationships=related)])
+    (found,) = store.get_nodes()
+    assert [one.metadata for one in (found.source_node, *found.child_nodes)] == [{"many": 1}] * 2
+    assert type(document.metadata["many"]) is np.int64
+
+
 def test_nodes_from_a_generator_and_one_string_as_ids(store):
     assert store.add(make_node(id, [1.0, 0, 0]) for id in "ab") == ["a", "b"]
     for call in (store.get_nodes, store.delete_nodes):

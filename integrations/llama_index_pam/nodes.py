@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from llama_index.core.schema import BaseNode, Node, NodeRelationship, NodeWithScore, TextNode
+from llama_index.core.schema import BaseNode, Node, NodeRelationship, NodeWithScore, RelatedNodeType, TextNode
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 from pydantic_core import PydanticSerializationError
 
@@ -79,7 +79,9 @@ def to_metadata(node: BaseNode) -> dict[str, Any]:
         InvalidInput: JSON cannot hold the node.
     """
     # the vector is stored separately; without it, the dump is many times smaller
-    bare = node.model_copy(update={"embedding": None, "metadata": _as_stored(node.metadata)})
+    related = {kind: _related_as_stored(one) for kind, one in node.relationships.items()}
+    plain = {"metadata": _as_stored(node.metadata), "relationships": related}
+    bare = node.model_copy(update={"embedding": None, **plain})
     try:
         # the text is stored separately, too; but a multimodal Node cannot be restored without its own
         metadata = node_to_metadata_dict(bare, remove_text=isinstance(node, TextNode))
@@ -103,6 +105,13 @@ def _as_stored(metadata: Metadata) -> Metadata:
     except (TypeError, ValueError, RecursionError):  # LlamaIndex can store more: a set, and NaN as None
         return metadata
     return stored
+
+
+def _related_as_stored(related: RelatedNodeType) -> RelatedNodeType:
+    """Returns related nodes with metadata as the index stores them: those of a document are also in its nodes."""
+    if isinstance(related, list):
+        return [one.model_copy(update={"metadata": _as_stored(one.metadata)}) for one in related]
+    return related.model_copy(update={"metadata": _as_stored(related.metadata)})
 
 
 def to_node(id: str, text: str | None, metadata: Metadata) -> BaseNode:
