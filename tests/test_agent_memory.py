@@ -252,6 +252,7 @@ def test_a_handler_of_a_part_learns_from_that_part():
 
 def test_answers_are_found_where_chains_put_them():
     assert read_answer({"context": "a", "answer": "b"}) == "b"
+    assert read_answer({"answer": None, "messages": [AIMessage("b")]}) == "b"  # a state whose other key is not yet set
     assert read_answer([AIMessage("a"), AIMessage("b")]) == "b"
     assert (read_answer({"messages": []}), read_answer({"x": "a"}), read_answer(3)) == (None, None, None)
     documents = [Document("a", id="2"), Document("b", id="x")]

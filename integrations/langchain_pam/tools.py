@@ -79,7 +79,8 @@ def recall_tool(retriever: PAMRetriever, name: str = "recall", description: str 
 def feedback_tool(store: PAMVectorStore, name: str = "feedback", description: str = FEEDBACK) -> BaseTool:
     """Returns a tool with which an agent reports the documents that served a question.
 
-    For unknown ids, and other mistakes, the tool returns an error message to the agent; it raises no error.
+    For unknown ids, and other mistakes, the tool returns an error message to the agent; it raises no error. Arguments
+    that do not fit its schema, for example a blank question, raise pydantic's ``ValidationError``, as in any tool.
 
     Args:
         store: the store of the documents.
@@ -279,7 +280,8 @@ def read_answer(outputs: object) -> str | None:
     if isinstance(outputs, BaseMessage):
         return str(outputs.text)
     if isinstance(outputs, dict):
-        return next((read_answer(outputs[name]) for name in ANSWERS if name in outputs), None)
+        answers = (read_answer(outputs.get(name)) for name in ANSWERS)
+        return next((answer for answer in answers if answer is not None), None)
     if isinstance(outputs, list) and outputs:
         return read_answer(outputs[-1])
     return None
