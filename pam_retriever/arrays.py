@@ -38,15 +38,6 @@ def added_up(one: Int64, other: Int64, value: Float32 | Float64) -> tuple[Int64,
     return pairs // size, pairs % size, np.bincount(position, value, len(pairs)).astype(np.float32)
 
 
-def most_of(rows: Int64, counts: Int64, n: int) -> Int64:
-    """Returns up to ``n`` of ``rows`` (m,) with the largest ``counts`` (m,), unordered; of equal ones the first."""
-    if len(rows) <= n:
-        return rows
-    least = np.partition(counts, len(rows) - n)[len(rows) - n]
-    more = rows[counts > least]
-    return np.concatenate([more, rows[counts == least][: n - len(more)]])
-
-
 def among(ordered: Int64, values: Int64) -> Bools:
     """Returns which of the ``values`` (n,) are in a sorted array."""
     if not len(ordered):
@@ -83,7 +74,7 @@ def best(values: Float32, n: int) -> Int64:
     return found if count <= n else found[largest(values[found], n)]
 
 
-def largest(values: Float32, n: int) -> Int64:
+def largest(values: Float32 | Int64, n: int) -> Int64:
     """Returns the positions (n,) of the ``n`` largest values, rising; of equal values the first."""
     if n == len(values):
         return np.arange(n)
@@ -101,17 +92,15 @@ def largest(values: Float32, n: int) -> Int64:
     return found
 
 
-def _reached(values: Float32, n: int) -> np.float32:
+def _reached(values: Float32 | Int64, n: int) -> Any:
     """Returns a bound that at least ``n`` of the values reach, and few more if there are many values."""
     blocks = 2 * n
     size = len(values) // blocks
     if size < 2:
-        least: np.float32 = np.partition(values, len(values) - n)[len(values) - n]
-        return least
+        return np.partition(values, len(values) - n)[len(values) - n]
     # each of the ``n`` largest maxima of blocks is a value; a block holds every ``blocks``-th one
     maxima = values[: size * blocks].reshape(size, blocks).max(axis=0)
-    bound: np.float32 = np.partition(maxima, n)[n]
-    return bound
+    return np.partition(maxima, n)[n]
 
 
 def top(values: Float32, n: int) -> tuple[Int64, Float32]:

@@ -46,6 +46,17 @@ def learned(planted):
     index.close()
 
 
+@contextmanager
+def opened_twice():
+    """Yields two indexes over the same data, as of two processes."""
+    engine = fresh_milvus()
+    with (
+        PredictiveAssociativeIndex(dim=3, backend=engine) as index,
+        PredictiveAssociativeIndex(dim=3, backend=engine) as other,
+    ):
+        yield index, other
+
+
 def offsets(hits):
     return [[(one.cue_id, one.offset, one.hop) for one in hit.evidence or ()] for hit in hits]
 
@@ -401,11 +412,7 @@ def test_after_a_call_that_wrote_nothing_nothing_is_counted_again(monkeypatch):
 
 @pytest.mark.slow
 def test_a_trajectory_that_a_failed_call_left_is_linked_in_every_process(monkeypatch):
-    engine = fresh_milvus()
-    with (
-        PredictiveAssociativeIndex(dim=3, backend=engine) as index,
-        PredictiveAssociativeIndex(dim=3, backend=engine) as other,
-    ):
+    with opened_twice() as (index, other):
         index.add(np.eye(3), ["a", "b", "c"])
         with failing(monkeypatch):
             index.observe(Trajectory(ids=["a", "b"], id="failed"))
@@ -417,11 +424,7 @@ def test_a_trajectory_that_a_failed_call_left_is_linked_in_every_process(monkeyp
 
 @pytest.mark.slow
 def test_a_fit_keeps_what_was_added_after_another_process_discarded_the_keys(monkeypatch):
-    engine = fresh_milvus()
-    with (
-        PredictiveAssociativeIndex(dim=3, backend=engine) as index,
-        PredictiveAssociativeIndex(dim=3, backend=engine) as other,
-    ):
+    with opened_twice() as (index, other):
         index.add(np.eye(3), ["a", "b", "c"])
         index.fit([["a", "b"]], config=FitConfig(hidden=8, passes=1), progress=False)
         commit = EngineRebuild.commit
@@ -442,11 +445,7 @@ def test_a_fit_keeps_what_was_added_after_another_process_discarded_the_keys(mon
 
 @pytest.mark.slow
 def test_a_call_keeps_its_lease_for_longer_than_a_lease(monkeypatch):
-    engine = fresh_milvus()
-    with (
-        PredictiveAssociativeIndex(dim=3, backend=engine) as index,
-        PredictiveAssociativeIndex(dim=3, backend=engine) as other,
-    ):
+    with opened_twice() as (index, other):
         monkeypatch.setattr(calls, "LEASE", 0.4)
         with index._store.database.transaction():
             time.sleep(0.6)

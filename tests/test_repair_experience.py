@@ -84,6 +84,11 @@ def test_a_fit_replaces_what_is_damaged_or_says_how(folder, name, again):
     assert check(folder) == []
 
 
+def settings_and_weights(index) -> tuple[object, ...]:
+    settings = index._store.database.settings
+    return settings.all(), settings.weights("next")
+
+
 def test_repair_keeps_settings_that_were_written_often(folder):
     """Each write of a setting, or of weights, gives its row the number after the last."""
 
@@ -95,25 +100,25 @@ def test_repair_keeps_settings_that_were_written_often(folder):
 
     with PredictiveAssociativeIndex.open(folder) as index:
         index._store.change(write_often)
-        before = index._store.database.settings.all(), index._store.database.settings.weights("next")
+        before = settings_and_weights(index)
     without_checksum(folder)
     damage(folder, run("UPDATE memories SET text = 'x' WHERE id = 'm29'"))
     repair(folder)
     assert check(folder) == []
     with PredictiveAssociativeIndex.open(folder) as index:
-        assert (index._store.database.settings.all(), index._store.database.settings.weights("next")) == before
+        assert settings_and_weights(index) == before
 
 
 @pytest.mark.parametrize("table", ["settings", "weights"])
 def test_repair_keeps_what_has_a_damaged_number(folder, table):
     number = f"UPDATE {table} SET rowid = {2**63 - 1} WHERE rowid = (SELECT max(rowid) FROM {table})"
     with PredictiveAssociativeIndex.open(folder, read_only=True) as index:
-        before = index._store.database.settings.all(), index._store.database.settings.weights("next")
+        before = settings_and_weights(index)
     damage(folder, run(number), run("UPDATE memories SET text = 'x' WHERE id = 'm29'"))
     repair(folder)
     assert check(folder) == []
     with PredictiveAssociativeIndex.open(folder) as index:
-        assert (index._store.database.settings.all(), index._store.database.settings.weights("next")) == before
+        assert settings_and_weights(index) == before
 
 
 @pytest.mark.parametrize("value", ["timestamp = 'abc'", "salience = x'00'"])

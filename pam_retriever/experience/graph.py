@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pam_retriever.arrays import GrowingArray, added_up, concatenated, most_of
+from pam_retriever.arrays import GrowingArray, added_up, concatenated, largest
 from pam_retriever.experience.chain import Chain
 from pam_retriever.experience.cooccurrence import Links, weights_of_co_occurrences
 from pam_retriever.experience.weighting import above_chance
@@ -307,10 +307,10 @@ class CooccurrenceGraph:
         return found
 
     def most_experienced(self, n: int) -> Int64:
-        """Returns up to ``n`` memories with the most steps, unordered; of those with as many, those stored first."""
+        """Returns up to ``n`` memories with the most steps; of those with as many, those stored first."""
         rows, few = self._rows, len(self._times) > 4 * len(self._rows)  # rows of removed memories are not used again
         rows = np.unique(rows[rows >= 0]) if few else np.flatnonzero(self._times)
-        return most_of(rows, self._times[rows], n)
+        return rows[largest(self._times[rows], min(n, len(rows)))]
 
     def _co_occurrences(
         self, owner: Int64, at: Int64, window: int, direction: Direction | None

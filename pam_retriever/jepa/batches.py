@@ -11,11 +11,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pam_retriever.arrays import concatenated
 from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.experience.cooccurrence import Associations, Experience, associate
 from pam_retriever.jepa.observations import Observations
 from pam_retriever.jepa.outward import OutwardPredictor
+from pam_retriever.training.objectives import runs_of
 from pam_retriever.types import Float32, Int64
 
 Actions = npt.NDArray[Any]
@@ -92,13 +92,8 @@ def goes_on(experience: Experience) -> npt.NDArray[np.bool_]:
 
 
 def batches(segments: Int64, random: np.random.Generator, count: int) -> Iterator[Int64]:
-    """Yields one pass: the segments, shuffled and divided into ``count`` batches of distinct steps."""
-    shuffled = random.permutation(segments)
-    ends = np.cumsum(shuffled[:, 1] - shuffled[:, 0])
-    cuts = np.searchsorted(ends, np.linspace(0, ends[-1], count + 1)[1:-1])
-    for chosen in np.split(shuffled, cuts):
-        if len(chosen):
-            yield np.unique(concatenated(chosen[:, 0], chosen[:, 1] - chosen[:, 0]))
+    """Returns one pass: the segments, shuffled and divided into ``count`` batches of distinct steps."""
+    return map(np.unique, runs_of(random.permutation(segments), count))
 
 
 def drop(present: dict[str, Tensor], rate: float, generator: torch.Generator) -> dict[str, Tensor]:

@@ -25,7 +25,7 @@ from pam_retriever.model.scoring import BEST, LOOK_ALIKES, NAMED, channels_of, s
 from pam_retriever.retrieval.candidates import Candidates, Scorer, Tiers
 from pam_retriever.retrieval.cues import Cues, look_alikes, recognised
 from pam_retriever.retrieval.directed import DirectedShares
-from pam_retriever.retrieval.first_mentions import FirstMentions, Part
+from pam_retriever.retrieval.first_mentions import MENTIONED, FirstMentions, Part
 from pam_retriever.retrieval.odds import products_of, share_out
 from pam_retriever.retrieval.pair_shares import Pairs
 from pam_retriever.retrieval.second_step import visible_links, visible_second_step
@@ -42,7 +42,6 @@ SOURCES = {
     "similarity": (4, 5),
     "links of links": (6,),
 }
-MENTIONS = "mentions"  # the source of cues without experience, if memories have names
 
 NOTHING: Part = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
 
@@ -72,8 +71,8 @@ class AssociationScorer:
         assert view.associative is not None and view.calibration is not None
         self._view, self._index, self._calibration = view, view.associative, view.calibration
         self._min_score, self._by_confidence, self._explain = min_score, by_confidence, explain
-        names = (*SOURCES, MENTIONS) if mentions is not None else tuple(SOURCES)
-        self._mentions = None if MENTIONS in without else mentions
+        names = (*SOURCES, MENTIONED) if mentions is not None else tuple(SOURCES)
+        self._mentions = None if MENTIONED in without else mentions
         self._without = [part for name in check_without(without, names) for part in SOURCES.get(name, ())]
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
@@ -155,7 +154,7 @@ class AssociationScorer:
 def _by_source(parts: Float32, mentioned: Float32) -> Contributions:
     """Returns the part of each source in the scores of n memories, from the parts (n, 7) and mentions (n,)."""
     columns: dict[str, Float32] = {name: parts[:, list(its)].sum(axis=1) for name, its in SOURCES.items()}
-    return Contributions.of(columns | {MENTIONS: mentioned})
+    return Contributions.of(columns | {MENTIONED: mentioned})
 
 
 def _count(index: AnnIndex, allowed: Rows | None) -> int:

@@ -14,7 +14,7 @@ from pam_retriever.retrieval.cues import Cues
 from pam_retriever.retrieval.sources import Contributions
 from pam_retriever.types import Float32, Int64
 
-MENTIONED = "mentions"  # the name of the source
+MENTIONED = "mentions"  # the source of cues without experience, if memories have names
 Part = tuple[Int64, Int64, Float32]
 """Query, row and value of each pair to which a source gives a value."""
 

@@ -133,13 +133,8 @@ class JointObjective:
         fresh, others = self._segments[self._fresh], random.permutation(self._segments[~self._fresh])
         rehearsed = others[np.cumsum(others[:, 1] - others[:, 0]) <= (fresh[:, 1] - fresh[:, 0]).sum()]
         segments = random.permutation(np.concatenate([fresh, rehearsed]))
-        ends = np.cumsum(segments[:, 1] - segments[:, 0])
-        # cut the shuffled segments into runs of about equal length
-        cuts = np.searchsorted(ends, np.linspace(0, ends[-1], self.steps + 1)[1:-1])
-        for chosen in np.split(segments, cuts):
-            if len(chosen):
-                steps = concatenated(chosen[:, 0], chosen[:, 1] - chosen[:, 0])
-                yield np.unique(self._experience.states[steps])
+        for steps in runs_of(segments, self.steps):
+            yield np.unique(self._experience.states[steps])
 
     def loss(self, model: Predictor | DistributedPredictor, states: Tensor, batch: Int64, temperature: float) -> Tensor:
         device = states.device
@@ -188,6 +183,15 @@ def _between(cues: Int64, memories: Int64, pairs: tuple[Int64, Int64, Int64], co
     rows, columns, entry = pairs
     inside = (cue[rows] >= 0) & (memory[columns] >= 0)
     return cue[rows[inside]], memory[columns[inside]], entry[inside]
+
+
+def runs_of(segments: Int64, count: int) -> Iterator[Int64]:
+    """Yields the steps of runs of segments (n, 2), up to ``count`` runs of about equal length."""
+    ends = np.cumsum(segments[:, 1] - segments[:, 0])
+    cuts = np.searchsorted(ends, np.linspace(0, ends[-1], count + 1)[1:-1])
+    for chosen in np.split(segments, cuts):
+        if len(chosen):
+            yield concatenated(chosen[:, 0], chosen[:, 1] - chosen[:, 0])
 
 
 def _any_within(steps: Bools, segments: Int64) -> Bools:

@@ -117,7 +117,7 @@ class MilvusTrajectories(SQLiteTrajectories):
                 for at, chunk in enumerate(chunks, first)
             ],
         )
-        self._copied = None
+        self.read_again()
 
     def extend(self, number: int, first: int, steps: Sequence[Step | None]) -> None:
         """Stores more steps of a trajectory, from position ``first`` on; the cost does not grow with its length."""
@@ -142,7 +142,7 @@ class MilvusTrajectories(SQLiteTrajectories):
     def _remove(self, numbers: list[int]) -> None:
         if numbers:
             self._milvus.delete_in(self._name, "number", numbers)
-            self._copied = None
+            self.read_again()
 
     def remove_empty(self, numbers: Sequence[int] | None = None) -> None:
         self.read_again()  # memories may have been removed since

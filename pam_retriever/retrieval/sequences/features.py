@@ -9,7 +9,7 @@ import numpy as np
 
 from pam_retriever.ann import AnnIndex
 from pam_retriever.ann.selection import Rows, holds
-from pam_retriever.arrays import added_up, most_of
+from pam_retriever.arrays import added_up, largest
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.keys import unit
 from pam_retriever.retrieval.mixture.pools import Pools
@@ -270,7 +270,7 @@ class NextEvidence:
             return np.concatenate([self._graph.most_experienced(PROPOSED), self._graph.newest(PROPOSED)])
         rows = np.asarray(self._allowed)
         rows = rows[self.experienced(rows)]
-        often = most_of(rows, self._graph.counts(rows), PROPOSED)
+        often = rows[largest(self._graph.counts(rows), min(PROPOSED, len(rows)))]
         return np.concatenate([often, self._history[self._history >= 0][-PROPOSED:]])
 
     def nearest(self, questions: QuestionEvidence, n: int) -> list[Int64]:

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import re
+import shutil
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -71,6 +72,11 @@ def matching(folder: Path, *patterns: str) -> list[Path]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     return [folder / name for name in names if _compiled(patterns).match(name)]
+
+
+def discard(path: Path) -> None:
+    """Deletes a file if it is there, or a folder as far as possible."""
+    shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 @lru_cache(64)  # a pattern may have the name of a folder, of which a process may open any number

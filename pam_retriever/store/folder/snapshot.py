@@ -12,7 +12,6 @@ a setting in the database names the weights. So the manifest always leads to one
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 import time
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError, Stora
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.store.faults import explained
 from pam_retriever.store.folder.companions import check_companions, check_links, holds_log
-from pam_retriever.store.folder.files import check_file, checksum_of, matching, sync
+from pam_retriever.store.folder.files import check_file, checksum_of, discard, matching, sync
 from pam_retriever.store.folder.lock import WriterLock
 from pam_retriever.store.folder.manifest import MANIFEST, Manifest, read_manifest, write_manifest
 from pam_retriever.store.folder.tenants import (
@@ -235,7 +234,7 @@ def write_files(
     except BaseException:
         if _manifest_in(folder) != final:
             for path in set(matching(folder, *NAMED)) - before:
-                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+                discard(path)
         raise
     return current
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pam_retriever.errors import IndexLocked, StorageError
 from pam_retriever.store.faults import explained
-from pam_retriever.store.folder.files import matching, sync
+from pam_retriever.store.folder.files import discard, matching, sync
 from pam_retriever.store.folder.lock import NAME, WriterLock
 from pam_retriever.store.folder.manifest import MANIFEST
 
@@ -49,7 +49,7 @@ def _move_contents(made: Path, folder: Path) -> None:
             path.replace(moved[-1])
     except BaseException:
         for path in moved:
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+            discard(path)
         raise
     sync(folder)
 
