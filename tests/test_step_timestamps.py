@@ -92,3 +92,63 @@ def test_a_number_is_refused_where_times_are_dates_and_the_reverse():
     with pytest.raises(InvalidInput, match=r"dates.*numbers"):
         numbers.append("walk", [0, 1], id="b", timestamp=noon)
     assert len(numbers) == 1
+
+
+def dates_of(index):
+    return {record.id: None if record.time is None else record.time.day for record in index.find()}
+
+
+def november(*days):
+    return [datetime(2026, 11, day, tzinfo=timezone.utc) for day in days]
+
+
+def test_a_trajectory_that_is_stored_again_takes_its_dates_back(anywhere):
+    """The memories kept the earliest date that the trajectory ever had."""
+    index = anywhere(dim=2)
+    index.add([[1, 0], [0, 1], [1, 1], [2, 1]], list("abcd"), timestamps=[None, None, None, *november(30)])
+    index.observe(Trajectory(ids=list("abcd"), timestamps=november(3, 4, 5, 6), id="walk"))
+    index.observe(Trajectory(ids=list("bc"), timestamps=november(10, 20), id="other"))
+    assert dates_of(index) == {"a": 3, "b": 4, "c": 5, "d": 30}
+    index.observe(Trajectory(ids=list("abc"), timestamps=november(7, 8, 25), id="walk"))
+    assert dates_of(index) == {"a": 7, "b": 8, "c": 20, "d": 30}  # a given time stays
+    index.observe(Trajectory(ids=list("abc"), timestamps=november(1, 2, 3), id="walk"))
+    assert dates_of(index) == {"a": 1, "b": 2, "c": 3, "d": 30}
+    index.observe(Trajectory(ids=list("abc"), id="walk"))  # without dates
+    assert dates_of(index) == {"a": None, "b": 10, "c": 20, "d": 30}
+    assert index.recall(when="November 2026").ids == ["d", "c", "b"]
+
+
+def test_a_deleted_trajectory_takes_its_dates_with_it(anywhere):
+    """So it can be stored again with other dates; a number of another trajectory does not become a date."""
+    index = anywhere(dim=2)
+    index.add([[1, 0], [0, 1], [1, 1]], list("abc"))
+    for at, numbers in enumerate(([1.0, 2.0, 3.0], [1.8e12, 1.9e12, 2e12])):  # seconds of a film, milliseconds
+        index.observe(Trajectory(ids=list("abc"), timestamps=numbers, id=f"numbers{at}"))
+    index.observe(Trajectory(ids=list("abc"), timestamps=november(3, 4, 5), id="walk"))
+    index.observe(Trajectory(ids=list("cb"), timestamps=november(5, 6), id="other"))
+    index.delete_trajectory(["walk"])
+    assert dates_of(index) == {"a": None, "b": 6, "c": 5}
+    index.observe(Trajectory(ids=list("abc"), timestamps=november(13, 14, 15), id="walk"))
+    assert dates_of(index) == {"a": 13, "b": 6, "c": 5}
+    index.delete_trajectory(["walk", "other"])
+    assert dates_of(index) == {"a": None, "b": None, "c": None}
+    index.add([[1, 0]], ["a"], timestamps=[5])  # the index has no dates any more
+
+
+def test_readers_see_the_dates_that_a_trajectory_takes_back(tmp_path):
+    question = {"text": "what did we do on 3 November 2026?", "explain": True}
+    with PredictiveAssociativeIndex.open(tmp_path / "i", dim=2) as index:
+        index.add([[1, 0], [0, 1]], list("ab"), ["a walk", "a swim"])
+        index.observe(Trajectory(ids=list("ab"), timestamps=november(3, 4), id="walk"))
+        with PredictiveAssociativeIndex.open(tmp_path / "i", read_only=True, follow=True) as reader:
+            for change in (
+                lambda: index.observe(Trajectory(ids=list("ba"), timestamps=november(3, 4), id="walk")),
+                lambda: index.delete_trajectory(["walk"]),
+            ):
+                before = [one.recall([1, 1], **question) for one in (index, reader)]
+                change()
+                with PredictiveAssociativeIndex.open(tmp_path / "i", read_only=True) as fresh:
+                    expected, listed = fresh.recall([1, 1], **question), dates_of(fresh)
+                assert [one.recall([1, 1], **question) for one in (index, reader)] == [expected, expected]
+                assert [dates_of(one) for one in (index, reader)] == [listed, listed]
+                assert before[0] != expected

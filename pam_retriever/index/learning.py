@@ -295,7 +295,8 @@ class Learning(FeedbackMethods, Sequences, Imagining):
     ) -> int:
         """Deletes trajectories by id or by a filter; their memories stay. Ignores unknown ids.
 
-        Their links are removed at once. The next ``fit`` trains from scratch, without these trajectories.
+        Their links, and the dates that they gave to memories, are removed at once. The next ``fit`` trains from
+        scratch, without these trajectories.
 
         Args:
             ids: of the trajectories.

@@ -143,6 +143,9 @@ class Trajectories(Protocol):
     def last_times(self, rows: Int64) -> Times:
         """Returns the latest timestamp (n,) of each of ``rows``, NaN for none."""
 
+    def timestamps(self, rows: Int64) -> list[tuple[int, float]]:
+        """Returns row and timestamp of every step of ``rows`` that has a timestamp."""
+
     def groups(self, group_by: str, order_by: str | None) -> list[Grouped]:
         """Returns (row, id, group, kind of order, order) of each memory whose metadata have ``group_by``, in order."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pam_retriever.store.database import Database, Settings
+from pam_retriever.store.handed_dates import take_back, timed
 from pam_retriever.types import Bools, Int64
 
 GREW = "grew:"  # a setting per trajectory that grew since it was learnt, or before: its first new step
@@ -71,9 +72,11 @@ def settle_growth(database: Database, ends: Mapping[int, int]) -> None:
 
 
 def remove(database: Database, numbers: Sequence[int]) -> None:
-    """Inside a transaction: removes trajectories, and what is recorded about them. Their memories stay."""
+    """Inside a transaction: removes trajectories, their dates, and what is recorded about them; not their memories."""
+    dates = timed(database, numbers)
     database.trajectories.remove(numbers)
     settle_removed(database, numbers)
+    take_back(database, dates.values())
 
 
 def remove_empty(database: Database, numbers: Sequence[int]) -> None:

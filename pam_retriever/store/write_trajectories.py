@@ -12,6 +12,7 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.experience.trajectories import Episode
 from pam_retriever.store.database import Database, Step
 from pam_retriever.store.growth import mark_grown, settle_removed
+from pam_retriever.store.handed_dates import take_back, timed
 from pam_retriever.store.storing import NewMemories
 from pam_retriever.types import Float32, Int64
 
@@ -49,14 +50,17 @@ def write_trajectories(
         database.times.check("dates")
     added: list[Added] = []
     written: list[WrittenTrajectory] = []
-    there = bool(database.trajectories.numbers(ids=[episode.id for episode in episodes]))
+    there = database.trajectories.numbers(ids=[episode.id for episode in episodes])
+    dates = timed(database, there)
     for episode in episodes:
         if episode.vectors is not None:
             predicted = associate(episode.ids, episode.vectors)
             added.append(_add_states(database, episode, episode.vectors, predicted))
-        written.append(_put_steps(database, episode, there))
+        written.append(_put_steps(database, episode, bool(there)))
         if episode.dated and episode.timestamps is not None:
             database.times.hand_down(written[-1].rows, episode.timestamps[written[-1].first :])
+    replaced = [episode.id for episode, one in zip(episodes, written, strict=True) if one.replaced is not None]
+    take_back(database, [dates[id] for id in replaced if id in dates])
     return added, written
 
 

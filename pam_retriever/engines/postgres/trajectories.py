@@ -175,6 +175,11 @@ class PostgresTrajectories:
     def last_times(self, rows: Int64) -> Times:
         return _times(self._of_each("SELECT max(timestamp) FROM steps WHERE row = value", rows))
 
+    def timestamps(self, rows: Int64) -> list[tuple[int, float]]:
+        return self._database.fetch(
+            "SELECT row, timestamp FROM steps WHERE timestamp IS NOT NULL AND row = ANY(%s::bigint[])", [rows.tolist()]
+        )
+
     def _of_each(self, query: str, rows: Int64) -> list[tuple[Any]]:
         return self._database.fetch(
             f"SELECT ({query}) FROM unnest(%s::bigint[]) WITH ORDINALITY AS asked (value, at) ORDER BY at",

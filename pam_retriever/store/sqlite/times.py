@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date, datetime, timedelta, timezone
 from typing import Literal
@@ -126,6 +126,14 @@ class SQLiteTimes:
             json.dumps(rows.tolist()),
         )
 
+    def handed(self, rows: Int64) -> dict[int, float]:
+        """Returns row -> the date that trajectories gave to the memory, for those of ``rows`` that have one."""
+        found = self._connection.fetch(
+            "SELECT row, handed FROM times WHERE handed IS NOT NULL AND row IN (SELECT value FROM json_each(?))",
+            [json.dumps(rows.tolist())],
+        )
+        return dict(found)
+
     def moments(self, rows: Int64) -> dict[int, float | datetime]:
         """Returns row -> time: a datetime with its offset, or a number."""
         kind = self.kind() if len(rows) else None
@@ -240,6 +248,14 @@ class SQLiteTimes:
             "INSERT INTO times (row, handed) VALUES (?, ?) ON CONFLICT (row) DO UPDATE SET handed = excluded.handed "
             "WHERE handed IS NULL OR handed > excluded.handed",
             [(row, time) for row, time in zip(rows.tolist(), times, strict=True) if row >= 0],
+        )
+
+    def hand_over(self, dates: Mapping[int, float | None]) -> None:
+        """Replaces the dates of trajectories by others, or by None; by row of memory."""
+        self._note(np.array(list(dates), np.int64))
+        self._connection.run_many("UPDATE times SET handed = ? WHERE row = ?", [(to, row) for row, to in dates.items()])
+        self._connection.run_many(
+            "DELETE FROM times WHERE row = ? AND given IS NULL AND handed IS NULL", _ones(list(dates))
         )
 
     def _note(self, rows: Int64) -> None:

@@ -192,6 +192,12 @@ class SQLiteTrajectories:
         )
         return np.array([time for (time,) in found], np.float64)
 
+    def timestamps(self, rows: Int64) -> list[tuple[int, float]]:
+        return self._fetch(
+            "SELECT row, timestamp FROM steps WHERE timestamp IS NOT NULL AND row IN (SELECT value FROM json_each(?))",
+            [json.dumps(rows.tolist())],
+        )
+
     def groups(self, group_by: str, order_by: str | None) -> list[Grouped]:
         return self._fetch(*groups_query(group_by, order_by))
 
