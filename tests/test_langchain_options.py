@@ -216,6 +216,37 @@ def test_a_store_stores_the_name_of_its_embedder(tenant, tmp_path):
         again.close()
 
 
+def test_the_name_is_stored_in_the_transaction_of_the_documents():
+    """So that a kill between the two cannot leave documents whose embedder is unknown."""
+    with PredictiveAssociativeIndex(DIM) as index:
+        store = PAMVectorStore(TableEmbedder(), index=index, group_by=None)
+        before = index._store.database.connection.version
+        store.add_texts(["x"], ids=["x"])
+        assert index.embedder_name
+        assert index._store.database.connection.version == before + 1
+
+
+def test_a_kill_right_after_the_first_documents_leaves_the_name(tmp_path):
+    store = PAMVectorStore(TableEmbedder(), path=tmp_path / "store")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    store._lazy._open = killed
+    with pytest.raises(KeyboardInterrupt):
+        store.add_texts(["x"], ids=["x"])
+    with pytest.raises(InvalidInput, match=r"OtherEmbedder.*TableEmbedder"):
+        PAMVectorStore(OtherEmbedder(), path=tmp_path / "store")
+
+
+def test_a_tenant_of_another_index_is_refused_to_another_embedder():
+    with PredictiveAssociativeIndex(DIM) as index:
+        PAMVectorStore(TableEmbedder(), index=index, tenant="ann").add_texts(["x"], ids=["x"])
+        with pytest.raises(InvalidInput, match=r"OtherEmbedder.*TableEmbedder"):
+            PAMVectorStore(OtherEmbedder(), index=index, tenant="ann").add_texts(["y"], ids=["y"])
+        assert [record.id for record in index.tenant("ann").find()] == ["x"]
+
+
 def test_the_embedder_of_another_index_is_refused_by_both_names(tmp_path):
     with PredictiveAssociativeIndex.open(tmp_path / "store", DIM, embedder=TableEmbedder()) as index:
         index.add(ids=["x"], texts=["x"])

@@ -263,6 +263,25 @@ def test_a_folder_is_refused_to_another_embedder(tmp_path):
         PAMStore(index={**INDEX, "same_embedder": "yes"})
 
 
+def test_a_kill_between_items_and_index_leaves_the_name_of_the_embedder(tmp_path, monkeypatch):
+    """The vectors of the pending changes are of this embedder, too."""
+
+    def reversed_axes(texts: list[str]) -> list[list[float]]:
+        return [row[::-1] for row in embed(texts)]
+
+    def killed(*_: object) -> None:
+        raise StorageError("The disk is full.", "room", "Make some.")
+
+    with monkeypatch.context() as patch, new(tmp_path) as store:
+        patch.setattr(Memories, "apply", killed)
+        with pytest.raises(StorageError):
+            store.put(("ann",), "a", {"text": "wet stairs"})
+    with pytest.raises(InvalidInput, match=r"test_langgraph_store\.embed"):
+        PAMStore(tmp_path, index={**INDEX, "embed": reversed_axes})
+    with new(tmp_path) as store:
+        assert keys(store.search(("ann",), query="wet")) == ["a"]
+
+
 @pytest.mark.parametrize("durable", [False, True])
 def test_an_index_that_could_not_follow_does_so_at_the_next_call(tmp_path, monkeypatch, durable):
     """After a kill between the commits of items and index, the next call completes the index."""

@@ -613,9 +613,8 @@ class PAMVectorStore(StoredFeedback, VectorStore):
             index = self._lazy.store(
                 self._tenant,
                 len(vectors[0]),
-                lambda index: index.add(vectors, list(documents), texts, metadatas, times),
+                lambda index: index._add_embedded(self._embedder, vectors, list(documents), texts, metadatas, times),
             )
-            index._name_embedder(self._embedder.name)
             after = self._positions(zip(documents, metadatas, strict=True))
             self._link(index, before, {id: after.get(id) for id in documents})
 

@@ -53,6 +53,10 @@ class Memories:
         """Returns the index of a tenant; creates it if it does not exist."""
         return self._index.tenant(within_length(name))
 
+    def name_embedder(self) -> None:
+        """Stores the name of the embedder, before the first of its vectors is stored anywhere."""
+        self._index._name_embedder(self._embedder.name)
+
     def drop(self, name: str) -> None:
         """Removes a tenant, with all its experience."""
         self._index.drop_tenant(within_length(name))
@@ -70,8 +74,6 @@ class Memories:
             last = by_tenant.setdefault(tenant_of(change.path), {})
             earlier = last.pop(change.item, None)
             last[change.item] = change if earlier is None else followed_by(earlier, change)
-        if by_tenant:
-            self._index._name_embedder(self._embedder.name)
         for name, some in by_tenant.items():
             apply(self.tenant(name), list(some.values()))
 

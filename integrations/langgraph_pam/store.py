@@ -358,6 +358,8 @@ class PAMStore(BaseStore):
     def _write(self, puts: Sequence[Put]) -> None:
         with self._writing:
             self._take_over()  # changes that an earlier call could not apply
+            if self._memories is not None and any(put.texts for put in puts):
+                self._memories.name_embedder()
             self._items.write(puts, self._applied)
             self._take_over()
 

@@ -123,8 +123,7 @@ class FeedbackMethods(IndexBase):
             None if id is None else each("id", id, None),
         )
         with self._lock.exclusive():
-            name = None if embedded is None else embedded.new_name(self._store.embedder)
-            self._store.add_feedback(new, vectors, name)
+            self._store.add_feedback(new, vectors, embedded)
         return new.ids if batch else new.ids[0]
 
     def _read_requests(self, query: Any, text: Any) -> tuple[Float32, list[str | None], bool, Embedder | None]:

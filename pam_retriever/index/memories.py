@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from pam_retriever.embedding import Embedder
 from pam_retriever.errors import InvalidInput, UnknownId
 from pam_retriever.experience.dates import read_timestamp
 from pam_retriever.index.base import IndexBase
@@ -61,6 +62,22 @@ class Memories(IndexBase):
             InvalidInput: nothing was stored.
         """
         return add(self._store, self._embedder, vectors, ids, texts, metadatas, timestamps)
+
+    def _add_embedded(
+        self,
+        embedder: Embedder,
+        vectors: npt.ArrayLike,
+        ids: Sequence[str],
+        texts: Sequence[str],
+        metadatas: Sequence[Metadata],
+        timestamps: Sequence[Time | None] | None,
+    ) -> None:
+        """``add`` for vectors that ``embedder`` made; its name is stored in the same transaction. Adapters call it.
+
+        Raises:
+            InvalidInput: also if another embedder made the vectors of the index. Nothing was stored.
+        """
+        add(self._store, None, vectors, ids, texts, metadatas, timestamps, embedder)
 
     def append(
         self,

@@ -45,19 +45,21 @@ def add(
     texts: Texts,
     metadatas: Metadatas,
     timestamps: Timestamps = None,
+    made_by: Embedder | None = None,
 ) -> list[str]:
-    """Checks and stores memories; see ``PredictiveAssociativeIndex.add``."""
+    """Checks and stores memories, with the embedder that made given vectors; see ``PredictiveAssociativeIndex.add``."""
     if is_observed(given):
         return _add_observed(store, given, ids, texts, metadatas, timestamps)
     if given is None:
         vectors = embed_texts(embedder, texts, store.dim, "add(texts=...)", lambda: _embedder_of(store))
+        made_by = embedder
     else:
         vectors = check_vectors(cast("npt.ArrayLike", given), store.dim, "add")
     names = check_ids(ids, len(vectors))
     contents = check_texts(texts, len(vectors)), check_metadatas(metadatas, len(vectors))
-    new = NewMemories(names, vectors, *contents, times=NewTimes.of(timestamps, len(vectors)))
+    new = NewMemories(names, vectors, *contents, times=NewTimes.of(timestamps, len(vectors)), embedder=made_by)
     with store.lock.exclusive():
-        store.add(replace(new, embedder=_new_name(store, embedder)) if given is None else new)
+        store.add(new)
         store.keep_within_capacity()
     return names
 
@@ -105,8 +107,8 @@ def append(
             return store.append(step)
     metadatas, texts = check_metadatas([metadata], 1), check_texts([text], 1)
 
-    def store_step(vectors: Float32, observed: Sequence[bytes] | None = None, embedder: str | None = None) -> int:
-        new = NewMemories([step.id], vectors, texts, metadatas, observed, step.times, embedder)
+    def store_step(vectors: Float32, observed: Sequence[bytes] | None = None, made_by: Embedder | None = None) -> int:
+        new = NewMemories([step.id], vectors, texts, metadatas, observed, step.times, made_by)
         at = store.append(replace(step, memory=new))
         store.keep_within_capacity()
         return at
@@ -125,7 +127,7 @@ def append(
             return store_step(vectors)
     vectors = embed_texts(embedder, texts, store.dim, "append(text=...)", lambda: _embedder_of(store))
     with store.lock.exclusive():
-        return store_step(vectors, embedder=_new_name(store, embedder))
+        return store_step(vectors, made_by=embedder)
 
 
 def update(
@@ -170,15 +172,9 @@ def update(
             [to_json(record.metadata) if new_metadata is None else new_metadata],
             None if seen is None else [seen],
             times,
-            _new_name(store, embedder) if embedded else None,
+            embedder if embedded else None,
         )
         store.add(new)
-
-
-def _new_name(store: Store, embedder: Embedder | None) -> str | None:
-    """Returns the name to store together with vectors that ``embed_texts`` made; see ``Embedder.new_name``."""
-    assert embedder is not None
-    return embedder.new_name(store.embedder)
 
 
 def _embedder_of(store: Store) -> str | None:

@@ -10,6 +10,7 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from pam_retriever.ann import AnnIndex
+from pam_retriever.embedding import Embedder
 from pam_retriever.errors import UnknownId
 from pam_retriever.experience.feedback import NewFeedback
 from pam_retriever.experience.graph import CooccurrenceGraph
@@ -29,12 +30,11 @@ from pam_retriever.store.model_metadata import FORGOTTEN, mark_forgotten, read_m
 from pam_retriever.store.readwrite import ReadWriteLock
 from pam_retriever.store.rebuild import Rebuild
 from pam_retriever.store.space import Space
-from pam_retriever.store.storing import EMBEDDER, NewMemories
+from pam_retriever.store.storing import EMBEDDER, NewMemories, new_name, stored_embedder
 from pam_retriever.store.view import View
 from pam_retriever.store.write_trajectories import Added, link, rows_of, write_trajectories
 from pam_retriever.types import Calibration, Float32, Int64
 
-EMBEDDER_NOTE = "note:embedder"
 T = TypeVar("T")
 
 
@@ -251,14 +251,16 @@ class Store(ABC):
         return len(numbers)
 
     @repeated
-    def add_feedback(self, new: NewFeedback, vectors: Float32, embedder: str | None = None) -> None:
-        """Stores requests (n, dim), the memories that served them, and the name of an embedder, unless it is None.
+    def add_feedback(self, new: NewFeedback, vectors: Float32, embedder: Embedder | None = None) -> None:
+        """Stores requests (n, dim), the memories that served them, and the embedder of their texts, if it is given.
 
         Raises:
             UnknownId: a request names a memory that is not stored. No request is stored then.
+            InvalidInput: another embedder made the vectors of the index. Nothing is stored then, either.
         """
         named = list(dict.fromkeys(id for weights in new.weights for id in weights))
         with self.database.transaction():
+            name = new_name(self.database.settings, embedder)
             rows = self.database.memories.rows_of(named)
             unknown = [id for id in named if id not in rows]
             if unknown:
@@ -268,8 +270,8 @@ class Store(ABC):
                     "Take them from the hits of recall, or add these memories first.",
                 )
             self.database.feedback.put(new, vectors, rows)
-            if embedder is not None:
-                self.database.settings.set(EMBEDDER, embedder)
+            if name is not None:
+                self.database.settings.set(EMBEDDER, name)
             learnt.discard(self.database, learnt.stale_requests(self.database))
         self.apply_after_commit()
 
@@ -304,8 +306,7 @@ class Store(ABC):
     @property
     def embedder(self) -> str | None:
         """The name of the embedder that made the stored vectors; None if callers passed the vectors."""
-        name = self.database.settings.get(EMBEDDER) or self.database.settings.get(EMBEDDER_NOTE)
-        return name if isinstance(name, str) else None
+        return stored_embedder(self.database.settings)
 
     def set_embedder(self, name: str) -> None:
         """Stores the name of the embedder."""
