@@ -162,6 +162,24 @@ def test_the_index_answers_in_the_old_space_until_the_new_one_is_complete():
         assert index.search({"place": position}, k=1)[0].id == id
 
 
+def test_close_waits_until_the_new_space_is_complete(tmp_path):
+    """It closed the index at once, and everything that was encoded was lost."""
+    positions, ids = np.random.default_rng(0).standard_normal((20, 3)), [f"p{at}" for at in range(20)]
+    moved = slow_encoder(1)
+    gate: SlowEncoder = moved.senses["place"]
+    with PredictiveAssociativeIndex.open(tmp_path / "i", encoder=slow_encoder(0)) as index:
+        index.add({"place": positions}, ids)
+        gate.go_on.clear()
+        gate.begun.clear()
+        future = index.reencode(moved, background=True, progress=False)
+        assert gate.begun.wait(30)
+        threading.Timer(0.05, gate.go_on.set).start()
+    assert future.done()
+    assert future.result() == 20
+    with PredictiveAssociativeIndex.open(tmp_path / "i", encoder=slow_encoder(0)) as index:
+        np.testing.assert_allclose(vectors_of(index, ids), moved.encode({"place": positions}), atol=1e-5)
+
+
 def test_a_failed_move_changes_nothing(index):
     before = vectors_of(index)
     index.add(np.ones((1, 16)), ["vector"])

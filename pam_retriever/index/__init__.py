@@ -221,7 +221,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Recalling, Tenants, Inspect
             self._store.save(folder, overwrite, self._tenants.write if self._tenants is not None and held else None)
 
     def close(self) -> None:
-        """Closes the database after the fits in the background have ended. A second call does nothing.
+        """Closes the database after fits and re-encodings in the background. A second call does nothing.
 
         In a forked child it does nothing, because the index belongs to the parent.
 

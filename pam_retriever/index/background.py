@@ -1,4 +1,4 @@
-"""Fits in background threads: requested ones, and automatic ones after enough new experience."""
+"""Work in background threads: requested fits and re-encodings, and automatic fits after enough new experience."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from typing import TypeVar
 
 from pam_retriever.types import FitReport
 
 log = logging.getLogger(__name__)
 Fit = Callable[[], FitReport]
+T = TypeVar("T")
 
 
 class BackgroundFits:
-    """The background fits of one index."""
+    """The fits and re-encodings of one index in the background."""
 
     def __init__(self) -> None:
         self._mutex = threading.RLock()
@@ -25,14 +27,14 @@ class BackgroundFits:
         self._steps = 0
         self._own: Future[FitReport] | None = None  # the running automatic fit
 
-    def start(self, fit: Fit) -> Future[FitReport]:
-        """Runs a fit in a thread. The future returns the report or raises the error of the fit."""
-        done: Future[FitReport] = Future()
-        done.set_running_or_notify_cancel()  # from now on ``cancel`` returns False: a fit cannot be stopped
+    def start(self, work: Callable[[], T]) -> Future[T]:
+        """Runs a fit, or a re-encoding, in a thread. The future returns its result or raises its error."""
+        done: Future[T] = Future()
+        done.set_running_or_notify_cancel()  # from now on ``cancel`` returns False: the work cannot be stopped
 
         def run() -> None:
             try:
-                done.set_result(fit())
+                done.set_result(work())
             except BaseException as error:  # noqa: BLE001 - the future raises it
                 done.set_exception(error)
             finally:
@@ -78,7 +80,7 @@ class BackgroundFits:
             own.result()
 
     def finish(self) -> None:
-        """Waits for all fits, and raises the error of an automatic one."""
+        """Waits for all of them, and raises the error of an automatic one."""
         for thread in list(self._running):
             if thread is not threading.current_thread():
                 with suppress(RuntimeError):  # an interrupt, or the limit of threads, prevented its start

@@ -172,7 +172,7 @@ class Memories(IndexBase):
                 which suits only small changes of the encoder; otherwise ``fit`` again.
             outward: the outward predictor to store with the index, see ``outward``. None keeps the stored predictor.
             window: tau of ``predictor``, refused without one; None for the tau of the index.
-            background: return at once.
+            background: return at once and encode in a thread; ``close`` waits for it.
             progress: show a progress bar; None shows it on a terminal.
 
         Returns:
@@ -182,14 +182,23 @@ class Memories(IndexBase):
             InvalidInput: the encoder has another dimension or other modalities; or, not in the background, some
                 memories were added as vectors.
         """
-        from pam_retriever.store.reencoding import read_new_space, reencode
+        from pam_retriever.store.reencoding import encode_anew, read_new_space
 
         new = read_new_space(self._store, encoder, predictor, outward, window)
         check_flag("background", background)
         if progress is not None:
             check_flag("progress", progress)
         self._lock.check_process()  # before waiting for another lock
-        return reencode(self._store, self._lock, self._learning, new, background, progress)
+
+        def reencode() -> int:
+            with self._learning:
+                return encode_anew(self._store, self._lock, new, progress)
+
+        if background:
+            return self._background.start(reencode)
+        done: Future[int] = Future()
+        done.set_result(reencode())
+        return done
 
     def delete(self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, object] | None = None) -> int:
         """Deletes memories and their steps in trajectories, by id or by a filter; ignores unknown ids.

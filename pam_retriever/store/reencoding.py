@@ -5,8 +5,6 @@ Until all are encoded, the old encoder encodes cues and new memories. Then one c
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,33 +58,6 @@ def read_new_space(
         raise InvalidInput(f"Got window={window!r} without a predictor.", "both", "Leave window out.")
     weights = None if predictor is None else predictor.weights()
     return NewSpace(space, weights, None if window is None else check_count("window", window, MAX_WINDOW))
-
-
-def reencode(
-    store: Store,
-    lock: ReadWriteLock,
-    learning: threading.Lock,
-    new: NewSpace,
-    background: bool,
-    progress: bool | None,
-) -> Future[int]:
-    """Encodes all memories again, here or in a new thread; see ``PredictiveAssociativeIndex.reencode``."""
-    done: Future[int] = Future()
-    done.set_running_or_notify_cancel()  # from now on ``cancel`` returns False: it cannot be stopped
-
-    def run() -> None:
-        with learning:
-            try:
-                done.set_result(encode_anew(store, lock, new, progress))
-            except BaseException as error:  # noqa: BLE001 - the future raises it
-                done.set_exception(error)
-
-    if background:
-        threading.Thread(target=run, name="reencode").start()
-    else:
-        run()
-        done.result()
-    return done
 
 
 def _read_space(store: Store, encoder: Encoder, outward: Trainable | None) -> Space:
