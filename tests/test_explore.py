@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import sys
@@ -18,7 +19,9 @@ from explore_samples import DIM, HOSTILE, embed, exploring, fetch, fill, send, t
 from pam_retriever import FitConfig, InvalidInput, MissingExtra, PredictiveAssociativeIndex, evaluate
 from pam_retriever.apps.cli import main
 from pam_retriever.explore import pictures, report
-from pam_retriever.explore.loopback import listen
+from pam_retriever.explore.loopback import hosts_at, listen
+from pam_retriever.explore.server import make_app
+from pam_retriever.explore.source import Source
 
 QUESTION = "Who mended the kitchen tap?"
 SINK = "2026-03-05/0"
@@ -88,6 +91,35 @@ def test_the_page_needs_the_token_in_its_address(address):
 @pytest.mark.parametrize("path", ["/api/health", "/static/main.js"])
 def test_other_hosts_and_origins_are_refused(address, path, headers):
     assert send(address, path, **headers)[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("port", "host", "origin", "status"),
+    [
+        (80, "127.0.0.1", "http://127.0.0.1", 200),
+        (80, "localhost", "http://localhost", 200),
+        (80, "localhost:80", "http://localhost:80", 200),
+        (80, "evil.example", "http://localhost", 403),
+        (80, "localhost", "https://localhost", 403),
+        (8080, "localhost", "http://localhost", 403),
+        (443, "localhost", "http://localhost", 403),
+    ],
+)
+def test_browsers_leave_out_the_port_80(port, host, origin, status):
+    """Nobody could open the page of a server at port 80."""
+    app, sent = make_app(Source(PredictiveAssociativeIndex(2)), "token", hosts_at(port)), []
+
+    async def send_to_list(message):
+        sent.append(message)
+
+    async def nothing_more():
+        return {"type": "http.disconnect"}
+
+    headers = {"host": host, "origin": origin, "authorization": "Bearer token"}
+    named = [(name.encode(), value.encode()) for name, value in headers.items()]
+    place = {"path": "/api/health", "query_string": b"", "root_path": "", "headers": named}
+    asyncio.run(app({"type": "http", "method": "GET", **place}, nothing_more, send_to_list))
+    assert sent[0]["status"] == status
 
 
 def test_its_own_origin_may_ask(address):

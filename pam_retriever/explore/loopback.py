@@ -26,3 +26,10 @@ def listen(port: int) -> socket.socket:
         listening.close()
         raise
     return listening
+
+
+def hosts_at(port: int) -> frozenset[str]:
+    """Returns what the header Host names if it is meant for this port of this machine."""
+    names = (HOST, "localhost")
+    alone = names if port == 80 else ()  # browsers leave out the default port of http
+    return frozenset({*(f"{name}:{port}" for name in names), *alone})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pam_retriever.display import explorer_html
 from pam_retriever.errors import InvalidInput, MissingExtra
-from pam_retriever.explore.loopback import GRACE, HOST, listen
+from pam_retriever.explore.loopback import GRACE, HOST, hosts_at, listen
 from pam_retriever.explore.source import Source
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def explore(source: Source, port: int = 0, browser: bool = True, fragment: str =
         raise InvalidInput(f"Got port={port}, which cannot be used ({error}).", "a free port", "Use 0.") from error
     port = listening.getsockname()[1]
     token = secrets.token_urlsafe(24)
-    app = make_app(source, token, frozenset({f"{HOST}:{port}", f"localhost:{port}"}))
+    app = make_app(source, token, hosts_at(port))
     config = uvicorn.Config(
         app,
         log_level="warning",

@@ -27,7 +27,7 @@ from pam_retriever.apps.mcp.arguments import Filter, SessionName, Text
 from pam_retriever.apps.mcp.folder import SharedFolder
 from pam_retriever.apps.mcp.tools import Tools
 from pam_retriever.errors import IndexFormatError, PAMError, UnknownId
-from pam_retriever.explore.loopback import GRACE, HOST
+from pam_retriever.explore.loopback import GRACE, HOST, hosts_at
 
 INSTRUCTIONS = f"""A long-term memory. It finds what looks like a question, what happened with that, and what served
 questions like it.
@@ -142,7 +142,7 @@ class MemoryServer(MCPServer[Any]):
     async def serve_http(self, listening: socket.socket) -> None:
         """Serves streamable HTTP on a loopback socket; checks host and origin of requests."""
         port = listening.getsockname()[1]
-        names = [f"{name}:{port}" for name in (HOST, "localhost")]
+        names = sorted(hosts_at(port))
         security = TransportSecuritySettings(allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names])
         app = self.streamable_http_app(transport_security=security, host=HOST)
         sys.stderr.write(f"pam-retriever: listening on http://{HOST}:{port}/mcp\n")
