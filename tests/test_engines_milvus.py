@@ -444,6 +444,75 @@ def test_a_fit_keeps_what_was_added_after_another_process_discarded_the_keys(mon
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("what", ["erase", "fit"])
+def test_a_fit_makes_its_keys_again_if_another_process_dropped_them(monkeypatch, when, what):
+    """An erasure, and the end of another fit, drop all collections that no call reads."""
+    quick = {"config": FitConfig(hidden=8, passes=1), "progress": False}
+    with opened_twice() as (index, other):
+        index.add(np.eye(3), ["a", "b", "c"])
+        index.observe(["a", "b"])
+        fill = database.MilvusGeneration.fill
+
+        def meanwhile() -> None:
+            monkeypatch.undo()
+            if what == "erase":
+                other.erase("c")
+            else:
+                other.fit(**quick)
+
+        def interrupted(self, *given):
+            if when == "before":
+                meanwhile()
+            fill(self, *given)
+            if when == "after":
+                meanwhile()
+
+        monkeypatch.setattr(database.MilvusGeneration, "fill", interrupted)
+        index.fit(**quick)
+        for one in (index, other):
+            assert one.is_fitted
+            assert sorted(record.id for record in one.find()) == ["a", "b"] + ["c"] * (what == "fit")
+            assert one.recall("a", 1, mode="association")[0].id == "b"
+
+
+@pytest.mark.slow
+def test_a_fit_whose_keys_are_always_dropped_says_so(monkeypatch):
+    with opened_twice() as (index, other):
+        index.add(np.eye(3), ["a", "b", "c"])
+        fill = database.MilvusGeneration.fill
+
+        def interrupted(self, *given):
+            other.erase("unknown")
+            fill(self, *given)
+
+        monkeypatch.setattr(database.MilvusGeneration, "fill", interrupted)
+        with pytest.raises(EngineUnavailable, match=r"dropped.*erase.*Fit again"):
+            index.fit([["a", "b"]], config=FitConfig(hidden=8, passes=1), progress=False)
+        assert len(index) == len(other) == 3
+
+
+@pytest.mark.slow
+def test_no_collection_is_dropped_outside_a_transaction(monkeypatch):
+    """Another process could make it the current one meanwhile."""
+    inside, drop = [], database.MilvusDatabase.drop_generations
+
+    def spy(self, *kept):
+        inside.append(self.calls.inside)
+        drop(self, *kept)
+
+    monkeypatch.setattr(database.MilvusDatabase, "drop_generations", spy)
+    with opened_twice() as (index, other):
+        index.add(np.eye(3), ["a", "b", "c"])
+        index.fit([["a", "b"]], config=FitConfig(hidden=8, passes=1), progress=False)
+        made = index._store.database.begin_generation(4)
+        other.erase("c")
+        assert other._store.database.begin_generation(4).number != made.number
+    assert len(inside) >= 2
+    assert all(inside)
+
+
+@pytest.mark.slow
 def test_a_call_keeps_its_lease_for_longer_than_a_lease(monkeypatch):
     with opened_twice() as (index, other):
         monkeypatch.setattr(calls, "LEASE", 0.4)

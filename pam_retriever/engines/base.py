@@ -77,6 +77,9 @@ class Generation(Protocol):
 
     number: int
 
+    def is_gone(self) -> bool:
+        """Whether another process dropped it; it is to be made again then."""
+
     def fill(self, rows: Int64, vectors: Float32, associate: Associate) -> None:
         """Adds the keys of memories with ``rows`` (n,) and vectors (n, d). Others may use the index meanwhile."""
 

@@ -260,15 +260,22 @@ class EngineRebuild:
 
         self._store.again(make)
 
+    @property
+    def _generation(self) -> Generation:
+        assert self._made is not None, "prepare comes first"
+        return self._made
+
     def help_prepare(self, trained: TrainedModel) -> None:
         """Does nothing: the first process computes all keys, and the next call reads them."""
 
     def commit(self, trained: TrainedModel, episodes: list[Episode]) -> None:
-        store, database, made = self._store, self._database, self._made
-        assert made is not None, "prepare comes first"
+        store, database = self._store, self._database
         model, packed = weights.pack_predictor(trained.predictor)
 
         def take_over() -> list[WrittenTrajectory]:
+            if self._generation.is_gone():
+                self.prepare(trained)
+            made = self._generation
             with database.transaction():
                 last, forgotten = database.trajectories.last_number(), database.settings.get(FORGOTTEN)
                 made.switch()
@@ -282,7 +289,7 @@ class EngineRebuild:
 
         written = store.again(take_over)
         link(store.links, written)
-        store.use_model(trained, made.number)
+        store.use_model(trained, self._generation.number)
 
     def end(self) -> None:
         """Releases the generation, whether it was committed or not."""
@@ -290,4 +297,5 @@ class EngineRebuild:
 
     def _drop(self) -> None:
         if self._made is not None:
-            self._made.close()
+            with self._store.lock.exclusive():
+                self._store.again(self._made.close)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -14,7 +15,7 @@ from pam_retriever.engines.milvus.keys import MilvusKeys
 from pam_retriever.engines.milvus.memories import MilvusMemories
 from pam_retriever.engines.milvus.trajectories import MilvusTrajectories
 from pam_retriever.engines.tables import EngineDatabase
-from pam_retriever.errors import EngineUnavailable
+from pam_retriever.errors import EngineUnavailable, IndexLocked, Interrupted, StorageError
 from pam_retriever.model.keys import make_keys
 from pam_retriever.types import Float32, Int64
 
@@ -22,6 +23,7 @@ FLAT_UP_TO = 20_000  # memories; a smaller number is scanned exactly in millisec
 FLAT = {"index": "FLAT", "params": {}}
 HNSW = {"index": "HNSW", "params": {"M": 32, "efConstruction": 100}}
 AT_ONCE = 10_000  # memories
+FAR = 10**9  # the largest step from one number of a generation to the next
 NO_VECTORS: Float32 = np.empty((0, 0), np.float32)
 
 
@@ -40,18 +42,38 @@ class MilvusGeneration:
         self._replaces = self._memories.collection(database.state.generation)
         self._collection = self._memories.collection(number)
         self._milvus = database.calls.connection
-        self._milvus.drop(self._collection)  # left by a killed fit
         index = FLAT if len(self._memories) <= FLAT_UP_TO else HNSW
         self._memories.make(number, width, index)
 
     def fill(self, rows: Int64, vectors: Float32, associate: Associate | None) -> None:
-        """Copies the memories, with association vectors from ``associate``, or without keys."""
-        for start in range(0, len(rows), AT_ONCE):
-            first, last = rows[start], rows[min(start + AT_ONCE, len(rows)) - 1]
-            self._copy(f"row >= {first} and row <= {last}", associate)
+        """Copies the memories, with association vectors from ``associate``, or without keys.
+
+        Raises:
+            Interrupted: another process dropped the collection meanwhile.
+        """
+        try:
+            for start in range(0, len(rows), AT_ONCE):
+                first, last = rows[start], rows[min(start + AT_ONCE, len(rows)) - 1]
+                self._copy(f"row >= {first} and row <= {last}", associate)
+        except StorageError as error:
+            if self.is_gone():
+                raise self._gone() from error
+            raise
         del vectors  # read again together with the records
 
+    def is_gone(self) -> bool:
+        return self._collection not in self._milvus.collections()
+
+    def _gone(self) -> Interrupted:
+        return Interrupted(
+            f"Another process dropped the new keys of this fit in {self._database.location} again and again.",
+            "no erase() and no other fit() beside a fit()",
+            "Fit again after them.",
+        )
+
     def catch_up(self, version: int, associate: Associate) -> None:
+        if self.is_gone():  # from here on nobody can drop it: that is done in transactions alone
+            raise self._gone()
         previous = self._memories.collection(self._database.calls.state.previous)
         if previous != self._replaces:  # another process replaced it since this generation began
             self._replaces, version = previous, -1
@@ -74,9 +96,12 @@ class MilvusGeneration:
 
     def close(self) -> None:
         """Drops all generations except the current one and the previous one, which running calls may read."""
-        with suppress(EngineUnavailable):  # the next fit drops a collection that stays
-            state = self._database.calls.state
-            self._database.drop_generations(state.generation, state.previous)
+        with suppress(EngineUnavailable, IndexLocked):  # the next fit drops a collection that stays
+            if self.is_gone():
+                return  # drop no collection of another process that makes its own again, too
+            with self._database.transaction():
+                state = self._database.calls.state
+                self._database.drop_generations(state.generation, state.previous)
 
 
 class MilvusDatabase(EngineDatabase):
@@ -134,7 +159,10 @@ class MilvusDatabase(EngineDatabase):
         return MilvusKeys(self.calls, lambda: name, "key", width)
 
     def drop_generations(self, *kept: int) -> None:
-        """Drops the collections of all generations but these, with their models."""
+        """Inside a transaction: drops the collections of all generations but these, with their models.
+
+        Outside, another process could make one of them the current one meanwhile.
+        """
         for name in self.calls.connection.collections():
             number = name.rpartition("_")[2]
             if number.isdigit() and int(number) not in kept:
@@ -144,7 +172,8 @@ class MilvusDatabase(EngineDatabase):
     def begin_generation(self, width: int | None) -> MilvusGeneration:
         numbers = [name.rpartition("_")[2] for name in self.calls.connection.collections()]
         used = max((int(number) for number in numbers if number.isdigit()), default=0)
-        return MilvusGeneration(self, max(used, self.state.generation) + 1, width)
+        # not the next number: another process may take it, too, or may have dropped a collection that is being filled
+        return MilvusGeneration(self, max(used, self.state.generation) + 1 + secrets.randbelow(FAR), width)
 
     def discard_keys(self) -> None:
         made = self.begin_generation(None)
@@ -158,7 +187,7 @@ class MilvusDatabase(EngineDatabase):
         """
         with self.transaction():
             self.trajectories.remove_empty()
-        self.drop_generations(self.state.generation)
+            self.drop_generations(self.state.generation)
         names = sorted(self.calls.connection.collections())
         for name in names:
             self.calls.connection.compact(name)

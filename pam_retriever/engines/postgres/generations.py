@@ -64,6 +64,9 @@ class PostgresGeneration:
                 build_index(self._own, self.column)
             self._run("ANALYZE {}", self.column.table)
 
+    def is_gone(self) -> bool:
+        return False  # its lock is held: nobody drops it
+
     def catch_up(self, version: int, associate: Associate) -> None:
         rows, vectors = self._memories.vectors_since(version)
         if len(rows):
