@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pgserver
 import pytest
 
 from pam_retriever import MilvusBackend, PgVectorBackend
@@ -25,7 +24,11 @@ numbers = itertools.count()
 
 @cache
 def postgres() -> Any:
-    """Returns a server in a new folder, which stops at the end of the process. Other users may enter the folder."""
+    """Returns a server in a new folder, which stops at the end of the process. Other users may enter the folder.
+
+    Skips the test where there is no wheel of pgserver: for Python 3.13 and outside Linux.
+    """
+    pgserver = pytest.importorskip("pgserver")
     return pgserver.get_server(tempfile.mkdtemp(prefix="pam-postgres-"), cleanup_mode="delete")
 
 
