@@ -16,7 +16,7 @@ from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex, T
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.model.keys import MODES
 from pam_retriever.store.readwrite import ReadWriteLock
-from pam_retriever.training import checkpoint
+from pam_retriever.training import checkpoint, new_experience
 from pam_retriever.training.shards import StoredShards
 from pam_retriever.training.trainer import Trainer
 
@@ -67,6 +67,18 @@ def test_a_shard_is_no_larger_than_the_buffer_and_a_pass_is_everything_once(plan
             assert len(shard.experience) <= 60  # at most the buffer and one trajectory
             seen += shard.rows[shard.experience.states].tolist()
         assert sorted(seen) == sorted(index._store.links._rows.tolist())
+
+
+@pytest.mark.parametrize("at_once", [1, 1_000])
+def test_two_trajectories_of_one_id_are_refused_however_the_stream_is_cut(planted, monkeypatch, at_once):
+    """In different batches, the second replaced the first without a word."""
+    monkeypatch.setattr(new_experience, "STORED_AT_ONCE", at_once)
+    index, ids = new_index(planted), planted.ids
+    twice = [ids[3:6], Trajectory(ids=ids[:3], id="walk"), ids[6:9], Trajectory(ids=ids[5:8], id="walk")]
+    with pytest.raises(InvalidInput, match="two trajectories with the id 'walk'"):
+        index.fit(iter(twice), config=QUICK_PASSES, progress=False)
+    stored = [trajectory.ids for trajectory in index.trajectories()]
+    assert stored == ([tuple(ids[3:6]), tuple(ids[:3]), tuple(ids[6:9])] if at_once == 1 else [])
 
 
 class Killed(BaseException):

@@ -70,8 +70,7 @@ def read_trajectories(trajectories: Iterable[TrajectoryLike], dim: int) -> list[
     episodes = [_read(trajectory, f"trajectory {at}", dim) for at, trajectory in enumerate(trajectories)]
     names = [episode.id for episode in episodes]
     if len(set(names)) < len(names):
-        twice = Counter(names).most_common(1)[0][0]
-        raise InvalidInput(f"Got two trajectories with the id {twice!r}.", "distinct ids", "Rename one.")
+        raise _two(Counter(names).most_common(1)[0][0])
     return episodes
 
 
@@ -95,19 +94,25 @@ def read_in_batches(trajectories: Iterable[TrajectoryLike], dim: int, states: in
         InvalidInput: see ``read_trajectories``. Trajectories before the invalid one were yielded.
     """
     _check_collection(trajectories)
-    episodes: dict[str, Episode] = {}
-    waiting = 0
+    episodes: list[Episode] = []
+    waiting, named = 0, set[int]()
     for at, trajectory in enumerate(trajectories):
         episode = _read(trajectory, f"trajectory {at}", dim)
-        if episode.id in episodes:
-            raise InvalidInput(f"Got two trajectories with the id {episode.id!r}.", "distinct ids", "Rename one.")
-        episodes[episode.id] = episode
+        if isinstance(trajectory, Trajectory) and trajectory.id is not None:  # a hash takes less memory than an id
+            if hash(episode.id) in named:
+                raise _two(episode.id)
+            named.add(hash(episode.id))
+        episodes.append(episode)
         waiting += len(episode.ids)
         if waiting >= states:
-            yield list(episodes.values())
-            episodes, waiting = {}, 0
+            yield episodes
+            episodes, waiting = [], 0
     if episodes:
-        yield list(episodes.values())
+        yield episodes
+
+
+def _two(id: str) -> InvalidInput:
+    return InvalidInput(f"Got two trajectories with the id {id!r}.", "distinct ids", "Join them, or rename one.")
 
 
 def _as_trajectory(given: TrajectoryLike, name: str) -> Trajectory:
