@@ -187,7 +187,8 @@ class Recalling(IndexBase):
             now: for ``decay`` a date or a number; None for the newest timestamp in the index. Also the date to which
                 words of time in ``text`` and ``when`` refer; None for the clock (a plain number affects ``decay``
                 alone). For questions about old dialogues, give the date of the question.
-            faithful: return only memories that were experienced with the cue, within the window.
+            faithful: return only memories that were experienced with the cue, within the window. A vector stands for
+                the memories that it is completed to; before ``fit``, for the memory that equals it, if there is one.
             explain: fill ``Hit.evidence``, ``Hit.mentions`` and ``Hit.sources``.
             feedback_where: metadata filter of the past requests to use; see ``feedback``. In a fitted index
                 only questions in words use past requests.
