@@ -99,6 +99,13 @@ def test_documents_and_ids_may_come_from_a_generator(store):
     assert store.get_by_ids(["g"])[0].metadata == {"n": 7}
 
 
+def test_unknown_arguments_of_an_add_are_refused(store):
+    for add in (store.add_documents, lambda *given, **more: asyncio.run(store.aadd_documents(*given, **more))):
+        with pytest.raises(InvalidInput, match="namespace"):
+            add([Document("four")], batch_size=2, namespace="b")
+    assert len(store.index) == 3
+
+
 @pytest.mark.parametrize("wrong", ["four", Document("four"), ["four"], [None], {"four": 4}, None, 4])
 def test_what_is_no_document_is_refused(store, wrong):
     for add in (store.add_documents, lambda documents: asyncio.run(store.aadd_documents(documents))):

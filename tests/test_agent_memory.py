@@ -16,6 +16,7 @@ from langgraph.prebuilt import ToolNode
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.memory import Memory
+from llama_index.core.utils import get_tokenizer
 from pydantic import ValidationError
 
 from langchain_pam import CitationFeedback, PAMRetriever, PAMVectorStore, feedback_tool, recall_tool
@@ -122,6 +123,8 @@ async def test_truncation_keeps_the_best_hits():
     made, content = block(), "user: one two three\nassistant: four five six\nuser: seven eight nine"
     assert await made.atruncate(content, 1) == "user: one two three\nassistant: four five six"
     assert await made.atruncate(content, 8) == "user: one two three"
+    exactly = len(get_tokenizer()("user: seven eight nine"))
+    assert await made.atruncate(content, exactly) == "user: one two three\nassistant: four five six"
     assert await made.atruncate(content, 1000) is None
 
 

@@ -180,3 +180,16 @@ def test_all_indexes_read_the_same_few_keys_at_once(planted, monkeypatch, backen
         index.rebuild(rows, reader)
         np.testing.assert_array_equal(index.keys(rows), reader[:])
         assert reader.slices[:-1] == list(base.chunks(len(rows)))
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 7])
+def test_steps_are_read_in_blocks(size, monkeypatch):
+    index = PredictiveAssociativeIndex(dim=7)
+    for at, name in enumerate(["first"] * 4 + ["second"] * 2 + ["third"]):
+        index.append(name, np.eye(7)[at])
+    stored = index._store.database.trajectories
+    whole = stored.experienced()
+    monkeypatch.setattr("pam_retriever.store.sqlite.trajectories.STEPS_AT_ONCE", size)
+    assert len(whole[0]) == 7
+    for found, expected in zip(stored.experienced(), whole, strict=True):
+        np.testing.assert_array_equal(found, expected)

@@ -337,6 +337,15 @@ def test_a_neighbourhood_draws_who_names_whom():
     assert not any(edge["exact"] for edge in edges)
 
 
+def test_a_neighbourhood_places_memories_by_direction_alone():
+    index = PredictiveAssociativeIndex(dim=3)
+    index.add([[1, 0, 0], [9, 0, 0], [0, 1, 0], [0, 0, 5]], ["a", "longer", "b", "c"])
+    nodes = pictures.neighbourhood(index, {"id": "a"})["nodes"]
+    at = {node["id"]: node["at"] for node in nodes}
+    assert at["longer"] == pytest.approx(at["a"])
+    assert np.ptp([at["a"], at["b"], at["c"]], axis=0).min() > 0.5
+
+
 def drawn(content: bytes) -> tuple[dict, np.ndarray, np.ndarray]:
     length = int.from_bytes(content[:4], "little")
     head = json.loads(content[4 : 4 + length])

@@ -97,6 +97,14 @@ def test_segments_stay_few_however_much_is_written_one_by_one():
     assert sum(len(one.rows) for one in segments) <= 100  # deleted rows do not remain
 
 
+def test_none_is_found_in_the_first_memory_of_merged_segments(monkeypatch):
+    monkeypatch.setattr(metadata_index, "LATE", 0)
+    index = PredictiveAssociativeIndex(dim=1)
+    for n in range(8):
+        index.add([[1.0]], [str(n)], metadatas=[{"n": n or None}])
+        assert [record.id for record in index.find({"n": None})] == ["0"]
+
+
 def exactly(value):
     """Returns a number as filters compare it: a 64-bit integer is exact, a larger one becomes a double."""
     return float(value) if abs(value) >= 2**63 else value

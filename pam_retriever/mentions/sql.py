@@ -52,7 +52,7 @@ def page_cache(sql: SQL, size: int) -> Iterator[None]:
 def named_in(line: str | None, limit: int) -> list[int]:
     """Returns the memories with a full name, if any, else with a short name, of those that ``NAMED`` lists.
 
-    None if there are more than ``limit``.
+    No memory if there are more than ``limit``.
     """
     if line is None:
         return []
