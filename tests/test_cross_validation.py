@@ -9,12 +9,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever import FitConfig, PredictiveAssociativeIndex
 from pam_retriever.experience.cooccurrence import Experience, associate
 from pam_retriever.model.scoring import UNTESTED, fitted
 from pam_retriever.training.calibration import Sample
-from pam_retriever.training.cross_validation import DEPTH, LEAST, _ndcg
-from pam_retriever.training.holdout import FEWEST, share_of_new_associates
+from pam_retriever.training.cross_validation import DEPTH, LEAST, WEIGHTS, _ndcg, _with_links
+from pam_retriever.training.holdout import FEWEST, Holdout, share_of_new_associates
 
 DIM = 16
 
@@ -51,6 +51,14 @@ def test_ndcg_is_that_of_the_repeated_memories(seed):
     discount = 1 / np.log2(np.arange(DEPTH) + 2)
     expected = (ranked * discount).sum() / discount[: min(DEPTH, int(label.sum()))].sum()
     assert _ndcg(sample, 0.5) == pytest.approx([expected], abs=1e-6)
+
+
+@pytest.mark.parametrize("weight", [LEAST, *WEIGHTS])
+def test_similarity_has_the_weight_that_links_and_channels_leave(weight):
+    mixture = _with_links(weight).mixture
+    assert min(mixture) >= 0
+    assert sum(mixture) == pytest.approx(1)
+    assert mixture[3] == 1 - weight
 
 
 @given(st.integers(0, 1000))
@@ -100,6 +108,21 @@ def test_a_later_fit_holds_out_when_there_is_enough():
         index.observe([str(one) for one in 50 + random.permutation(550)[:5]])
     index.fit(progress=False)
     assert fitted(index._store.calibration.unseen)
+
+
+def test_held_out_memories_are_in_no_batch_or_no_cues(monkeypatch):
+    """A calibration for unseen cues is true only of cues that the training did not see as such."""
+    left_out, real = [], Holdout.leave_out
+
+    def leave_out(self, objective, rows):
+        real(self, objective, rows)
+        left_out.append((rows[objective.hidden], rows[objective.targets_only]))
+
+    monkeypatch.setattr(Holdout, "leave_out", leave_out)
+    fit(40, [list(range(20)), list(range(20, 40))], config=FitConfig(hidden=8, passes=1, holdout=0.5))
+    hidden, no_cues = left_out[0]
+    assert (len(hidden), len(no_cues)) == (10, 10)
+    assert not set(hidden.tolist()) & set(no_cues.tolist())
 
 
 def test_the_same_seed_gives_the_same_weights():

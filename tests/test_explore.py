@@ -9,6 +9,8 @@ import sys
 import threading
 import time
 from importlib.util import find_spec
+from types import SimpleNamespace
+from unittest.mock import Mock
 from urllib.parse import quote
 
 import numpy as np
@@ -490,6 +492,17 @@ def test_a_port_in_use_is_an_error(dialogue):
         taken.listen()
         with pytest.raises(InvalidInput, match="cannot be used"):
             dialogue.explore(taken.getsockname()[1], browser=False, wait=False)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "options", "waits"), [({}, {}, 1), ({"ps1": ">>> "}, {}, 0), ({"ps1": ">>> "}, {"wait": True}, 1)]
+)
+def test_it_waits_in_a_script_and_not_at_a_prompt_unless_told(dialogue, monkeypatch, prompt, options, waits):
+    opened = Mock()
+    monkeypatch.setattr("pam_retriever.explore.explore", opened)
+    monkeypatch.setattr("pam_retriever.index.inspecting.sys", SimpleNamespace(modules={}, **prompt))
+    assert dialogue.explore(browser=False, **options) is opened.return_value
+    assert opened.return_value.wait.call_count == waits
 
 
 def test_it_closes_although_a_request_never_ends(dialogue, monkeypatch):

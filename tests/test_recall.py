@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import DIM, QUICK, TINY, WINDOW, agree, new_index
 
-from pam_retriever import Channels, FitConfig, NotFitted, PredictiveAssociativeIndex, Trajectory
+from pam_retriever import Channels, FitConfig, NotFitted, PredictiveAssociativeIndex, Trajectory, UnknownId
 
 
 def share_found(fitted, planted, queries, k=4, **options) -> float:
@@ -206,6 +206,8 @@ def test_before_fit_default_recall_answers_and_association_names_the_remedy(inde
     for options in ({"mode": "association"}, {"mode": "specific"}, {"hops": 2}, {"channels": Channels(forward=1)}):
         with pytest.raises(NotFitted, match="fit"):
             index.recall("m000", **options)
+        with pytest.raises(UnknownId, match="nobody"):  # a fit would not help
+            index.recall("nobody", **options)
 
 
 def test_before_fit_experience_decides_where_there_is_some(index, planted):

@@ -584,3 +584,13 @@ def test_a_tenant_without_permission_to_train_is_not_trained_on(tmp_path):
         assert len(reader.tenant("ben", train=True)) == len(VECTORS)  # the stored setting
         with pytest.raises(ReadOnlyIndex):
             reader.tenant("ben", train=False)
+
+
+def test_forbidding_training_ends_fits_that_start_by_themselves(tmp_path):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", DIM) as index:
+        index.tenant("ann").auto_fit(2, window=1, config=QUICK)
+        ann = index.tenant("ann", train=False)
+        for step in range(4):
+            ann.append("chat", VECTORS[step])
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:  # no fit was begun and failed
+        assert not index.tenant("ann").is_fitted

@@ -19,7 +19,9 @@ from test_bad_input import state
 from pam_retriever import Channels, FitConfig, PredictiveAssociativeIndex
 from pam_retriever.experience.cooccurrence import Experience, associate
 from pam_retriever.training.config import CONFIGS
-from pam_retriever.training.objectives import InfoNCEObjective, JointObjective
+from pam_retriever.training.objectives import InfoNCEObjective, JointObjective, runs_of
+from pam_retriever.training.shards import InMemoryShards
+from pam_retriever.training.trainer import _Clock
 
 
 def test_the_paper_configuration_is_the_published_recipe():
@@ -68,6 +70,13 @@ def test_every_association_is_in_some_batch_of_every_pass(trajectories, length, 
     assert seen == set(range(len(experience)))
 
 
+def test_the_batches_of_segments_are_about_equally_long():
+    segments = np.stack([np.arange(0, 1000, 10), np.arange(10, 1010, 10)], axis=1)
+    runs = list(runs_of(segments[np.random.default_rng(0).permutation(100)], 5))
+    assert all(abs(len(run) - 200) <= 10 for run in runs)
+    assert sorted(np.concatenate(runs).tolist()) == list(range(1000))
+
+
 def test_the_report_describes_the_training(planted):
     report = new_index(planted).fit(planted.outings, window=WINDOW, config=TINY, progress=False)
     assert (report.memories, report.trajectories) == (200, 20)
@@ -107,6 +116,11 @@ def test_no_global_state_is_touched(planted):
     new_index(planted).fit(planted.outings, config=FitConfig(hidden=8, passes=2, noise=0.1), progress=False)
     assert torch.equal(before[0], torch.get_rng_state())
     assert (before[1], before[2]) == (np.random.get_state()[1].tolist(), torch.get_num_threads())
+
+
+def test_the_used_share_of_a_time_budget_counts_the_time_before_an_interruption():
+    assert 0.25 <= _Clock(before=1000.0, budget=4000.0).share() < 0.5
+    assert _Clock(before=1000.0, budget=None).share() == 0
 
 
 def test_a_time_budget_ends_the_training_and_the_schedule(planted):
@@ -241,6 +255,13 @@ def test_the_bar_shows_the_work_and_the_log_the_cost_before_the_training(planted
 def test_fewer_states_are_learnt_in_more_passes_and_fewer_steps(steps, passes):
     assert FitConfig().with_passes(steps, 1.0).passes == passes
     assert FitConfig(passes=7).with_passes(steps, 1.0).passes == 7
+
+
+def test_memories_that_were_met_more_often_are_learnt_in_fewer_passes():
+    often = Experience(np.tile(np.arange(10), 4), np.repeat(np.arange(4), 10), np.tile(np.arange(10), 4))
+    shards = InMemoryShards(np.zeros((12, DIM), np.float32), often)
+    assert shards.meetings == 4  # the last two memories were never met
+    assert FitConfig().with_passes(1000, shards.meetings).passes < FitConfig().with_passes(1000, 1.0).passes
 
 
 @pytest.mark.parametrize(
