@@ -226,18 +226,18 @@ def score_rows(
     Only neighbours in ``rows`` count. BM25 is scaled to 1 for the best row, unless the best is poor (``ENOUGH``): a
     question that shares one common word with a text says little by words.
     """
-    near = _around(links.reversed(), rows, WINDOW, question.visible)
+    near = _around(links.reversed(), rows, WINDOW, question.visible)[:2]
     if "neighbours" in question.without:
-        near = near[0][:0], near[1][:0], near[2][:0]
+        near = near[0][:0], near[1][:0]
     keys, association = keys_of(rows), question.association
     similarity: Float32 = keys[:, : len(question.given)] @ question.given
     parts = None if association is None else keys @ association
     if parts is not None and question.towards is not None:
         parts = question.towards(rows, parts)
-    pairs = pairs_within(rows, *near[:2])
+    pairs = pairs_within(rows, *near)
     weights = neighbour_weights(links, rows, keys[:, : len(question.given)], *pairs)
     counts = lexicon.counts(question.terms, rows)
-    lexical = lexicon.score(question.terms, rows, *near[:2], weights, counts)
+    lexical = lexicon.score(question.terms, rows, *near, weights, counts)
     lexical /= max(float(lexical.max(initial=0)), ENOUGH * lexicon.reach(question.terms, rows, counts), 1e-9)
     labels = LABEL * lexicon.label(question.terms, rows)
     contributions = {

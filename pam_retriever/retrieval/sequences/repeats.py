@@ -40,18 +40,18 @@ class Repeats:
         """Returns each feature (P,)."""
         rows, cue = self._rows, pools.cue
         same = rows[cue] == pools.row[:, None]  # (P, L)
-        earlier = (rows == rows[:, :1]) & (rows >= 0)  # earlier occurrences of the newest step
-        earlier[:, 0] = False
-        returned = earlier[:, 2:].any(axis=1)
+        newest = (rows == rows[:, :1]) & (rows >= 0)  # where the newest step is
+        newest[:, 0] = True  # also if it is not stored
+        returned = newest[:, 2:].any(axis=1)
         returns = np.log1p(((rows[:, 2:] == rows[:, :-2]) & (rows[:, 2:] >= 0)).sum(axis=1))
-        parent = (self._parent(earlier)[cue] == pools.row).astype(float)
+        parent = (self._parent(newest)[cue] == pools.row).astype(float)
         columns = {
             "again": same[:, 0],
             "there": same[:, 1:].any(axis=1) & ~same[:, 0],
             "one_back": same[:, 1],
             "two_back": same[:, 2],
             "parent": parent,
-            "taken": (same[:, :-1] & earlier[cue][:, 1:]).any(axis=1),
+            "taken": (same[:, :-1] & newest[cue][:, 1:]).any(axis=1),
             "parent:returns": parent * returns[cue],
             "parent:late": parent * self._late[cue],
         }
@@ -59,12 +59,10 @@ class Repeats:
             columns[f"{name}:returned"] = columns[name] * returned[cue]
         return {name: column.astype(np.float64) for name, column in columns.items()}
 
-    def _parent(self, earlier: Bools) -> Int64:
-        """Returns the step (Q,) before the first occurrence of the newest step; -1 for none."""
-        there = earlier.copy()
-        there[:, 0] = True
-        first = there.shape[1] - 1 - np.argmax(there[:, ::-1], axis=1)
-        before = np.minimum(first + 1, there.shape[1] - 1)
+    def _parent(self, newest: Bools) -> Int64:
+        """Returns the step (Q,) before the first occurrence of the newest step; -2 for none."""
+        first = newest.shape[1] - 1 - np.argmax(newest[:, ::-1], axis=1)
+        before = np.minimum(first + 1, newest.shape[1] - 1)
         found = self._rows[np.arange(len(before)), before]
-        parent: Int64 = np.where((first + 1 < there.shape[1]) & (found >= 0), found, -2)
+        parent: Int64 = np.where((first + 1 < newest.shape[1]) & (found >= 0), found, -2)
         return parent
