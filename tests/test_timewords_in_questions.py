@@ -62,6 +62,15 @@ SUNDAY = datetime(2023, 10, 22, 10)
         ("What did Ann do in the final week of July 2023?", ["2023-07-25 to 2023-07-31"]),
         ("Was machte Ann in der ersten Woche im Juli 2023?", ["2023-07-01 to 2023-07-07"]),
         ("Qu'a fait Ann à la fin du mois d'août 2023 ?", ["2023-08-25 to 2023-08-31"]),
+        # a range that ends before it begins is two times
+        ("What did Ann do from 5 June 2023 to 3 June 2023?", ["2023-06-05", "2023-06-03"]),
+        # the next weekend of a holiday, not that of the year
+        ("Ann and next Labor Day weekend", ["2024-08-31 to 2024-09-02"]),
+        # figures whose order leaves no doubt
+        ("Que contient le rapport du 12/3 ?", ["2023-03-12"]),
+        ("¿Qué contiene el informe del 25/3?", ["2023-03-25"]),
+        # a weekday of a month is no weekday of this week
+        ("What did Ann do on Sunday of May?", ["2023-05-01 to 2023-05-31"]),
         # a date that the question gives as its own now
         ("What did Ann do last Friday, as of 9 June 2023?", ["2023-06-02", "2023-06-09"]),
         ("What did Ann do yesterday, as mentioned on 9 June 2023?", ["2023-06-08", "2023-06-09"]),
@@ -80,6 +89,7 @@ def test_forms_of_questions(question, meanings):
         "Who sang '10 things I hate about you'?",
         "Did Ann end up in Augusta?",
         "As of now, who leads?",
+        "Plot of September",
     ],
 )
 def test_what_is_no_time(question):
