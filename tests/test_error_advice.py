@@ -28,6 +28,9 @@ def a_file(folder: Path) -> Path:
     ("call", "remedy"),
     [
         (lambda folder: dated().add(["a", "b"], texts=["c", "d"]), "ids=["),
+        (lambda folder: dated().recall_next("a"), "Wrap a single step in a list"),
+        (lambda folder: dated().recall_next({"text": "a"}), "Wrap a single step in a list"),
+        (lambda folder: dated().recall_next(iter(["a"])), "Pass list(...)"),
         (lambda folder: dated().recall("a", decay=1.0), "append(timestamp="),  # add() has timestamps, too
         (lambda folder: dated().feedback([1, 0], ["c"]), "hits of recall"),
         (lambda folder: PredictiveAssociativeIndex(), 'embedder="default"'),

@@ -7,6 +7,7 @@ import pytest
 from conftest import DIM, QUICK, TINY, WINDOW, agree, new_index
 
 from pam_retriever import Channels, FitConfig, NotFitted, PredictiveAssociativeIndex, Trajectory, UnknownId
+from pam_retriever.retrieval.cues import is_view
 
 
 def share_found(fitted, planted, queries, k=4, **options) -> float:
@@ -235,3 +236,8 @@ def test_before_fit_experience_decides_where_there_is_some(index, planted):
     found = index.recall("m150", k=5, mode="association")
     assert found
     assert all(int(one[1:]) < 100 for one in found.ids)
+
+
+@pytest.mark.parametrize("cosines", [[0.9], [0.9, 0.1], [0.5, 0.5]])
+def test_a_vector_is_a_view_of_the_nearest_memory_if_there_are_too_few_to_compare(cosines):
+    assert is_view(np.array([cosines], np.float32), np.array([1])).tolist() == [1]
