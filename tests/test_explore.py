@@ -361,6 +361,7 @@ def test_the_map_is_the_projection_of_the_index(address, dialogue):
     np.testing.assert_array_equal(points, dialogue.project().points)
     assert head["count"] == head["total"] == len(groups) == 76
     assert len(set(groups.tolist())) == 13  # the sessions
+    assert groups.min() == 0  # of the first one; -1 would be none
     assert fetch(address, "/api/map/point?offset=75")["id"] == "w" * 300
     assert send(address, "/api/map/point?offset=76")[0] == 404
 
