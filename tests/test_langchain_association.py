@@ -148,7 +148,7 @@ async def test_async_methods_await_the_embedder():
 @pytest.mark.parametrize("method", ["asimilarity_search", "amax_marginal_relevance_search", "arecall", "aadd_texts"])
 async def test_a_slow_index_does_not_hold_the_loop(method, monkeypatch):
     store, blocked = fitted_sessions(), BlockedCalls()
-    for name in ("recall", "add"):
+    for name in ("recall", "_add_embedded"):
         monkeypatch.setattr(store.index, name, blocked.wrap(getattr(store.index, name)))
     await blocked.release(getattr(store, method)(["s0 p0"] if method == "aadd_texts" else "s0 p0"))
 
