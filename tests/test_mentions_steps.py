@@ -7,6 +7,7 @@ import pytest
 
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex
 from pam_retriever.mentions import steps
+from pam_retriever.mentions.sql import named_in
 from pam_retriever.mentions.steps import KnownSteps
 
 DIM = 8
@@ -133,3 +134,11 @@ def test_the_steps_that_are_kept_are_limited(monkeypatch) -> None:
         most = max(most, len(known(index)._kept.steps))
     assert most < 30 < len(index)
     assert answers(index) == read_again(index)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [(None, []), ("3-0,5-0", [3, 5]), ("3-0,5-1", [3]), ("3-1,5-1", [3, 5]), ("3-0,5-0,7-0", []), ("3-0,5-1,7-1", [])],
+)
+def test_a_name_of_more_memories_than_the_limit_names_none(line, found):
+    assert named_in(line, 2) == found
