@@ -73,10 +73,10 @@ def settle_growth(database: Database, ends: Mapping[int, int]) -> None:
 
 def remove(database: Database, numbers: Sequence[int]) -> None:
     """Inside a transaction: removes trajectories, their dates, and what is recorded about them; not their memories."""
-    dates = timed(database, numbers)
+    removed = timed(database, numbers)
     database.trajectories.remove(numbers)
     settle_removed(database, numbers)
-    take_back(database, dates.values())
+    take_back(database, removed)
 
 
 def remove_empty(database: Database, numbers: Sequence[int]) -> None:

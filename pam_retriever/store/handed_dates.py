@@ -14,11 +14,11 @@ from pam_retriever.types import TrajectoryRecord
 LAST_DATE = 253_402_400_000.0
 
 
-def timed(database: Database, numbers: Sequence[int]) -> dict[str, TrajectoryRecord]:
-    """Returns the trajectories with these numbers by id, for ``take_back``; none if no memory has a date."""
+def timed(database: Database, numbers: Sequence[int]) -> list[TrajectoryRecord]:
+    """Returns the trajectories with these numbers, for ``take_back``; none if no memory has a date."""
     if not numbers or database.times.kind() != "dates":
-        return {}
-    return {record.id: record for record in database.trajectories.listed(numbers)}
+        return []
+    return database.trajectories.listed(numbers)
 
 
 def take_back(database: Database, removed: Iterable[TrajectoryRecord]) -> None:

@@ -14,7 +14,7 @@ from pam_retriever.store.database import Database, Step
 from pam_retriever.store.growth import mark_grown, settle_removed
 from pam_retriever.store.handed_dates import take_back, timed
 from pam_retriever.store.storing import NewMemories
-from pam_retriever.types import Float32, Int64
+from pam_retriever.types import Float32, Int64, TrajectoryRecord
 
 Added = tuple[Int64, Float32, Float32 | None]  # rows, vectors, association vectors
 
@@ -50,17 +50,16 @@ def write_trajectories(
         database.times.check("dates")
     added: list[Added] = []
     written: list[WrittenTrajectory] = []
-    there = database.trajectories.numbers(ids=[episode.id for episode in episodes])
-    dates = timed(database, there)
+    replaced: list[TrajectoryRecord] = []
+    there = bool(database.trajectories.numbers(ids=[episode.id for episode in episodes]))
     for episode in episodes:
         if episode.vectors is not None:
             predicted = associate(episode.ids, episode.vectors)
             added.append(_add_states(database, episode, episode.vectors, predicted))
-        written.append(_put_steps(database, episode, bool(there)))
+        written.append(_put_steps(database, episode, there, replaced))
         if episode.dated and episode.timestamps is not None:
             database.times.hand_down(written[-1].rows, episode.timestamps[written[-1].first :])
-    replaced = [episode.id for episode, one in zip(episodes, written, strict=True) if one.replaced is not None]
-    take_back(database, [dates[id] for id in replaced if id in dates])
+    take_back(database, replaced)
     return added, written
 
 
@@ -94,10 +93,15 @@ def _add_states(database: Database, episode: Episode, vectors: Float32, predicte
     return rows, vectors, predicted
 
 
-def _put_steps(database: Database, episode: Episode, there: bool) -> WrittenTrajectory:
+def _put_steps(
+    database: Database, episode: Episode, there: bool, replaced_ones: list[TrajectoryRecord]
+) -> WrittenTrajectory:
+    """Stores the steps of an episode; appends the trajectory that it replaces to ``replaced_ones``, if times matter."""
     steps = steps_in(episode, database.memories.rows_of(list(set(episode.ids))))
     grown = stored_beginning(database, episode, steps) if there else None
     if grown is None:
+        if there:
+            replaced_ones += timed(database, database.trajectories.numbers(ids=[episode.id]))
         number, replaced = database.trajectories.put(episode.id, steps)
         settle_removed(database, () if replaced is None else (replaced,))
         return WrittenTrajectory(number, replaced, *_columns(steps))
