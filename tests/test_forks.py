@@ -87,6 +87,9 @@ def every_call(index: PredictiveAssociativeIndex) -> None:
         lambda: index.find(),
         lambda: index.tenants(),
         lambda: index.save("/nowhere"),
+        lambda: index.observe_many([]),
+        lambda: index.recall_next_many([]),
+        lambda: index.explore(browser=False, wait=False).close(),
     ]
     for call in calls:
         with pytest.raises(IndexForked, match="forked"):

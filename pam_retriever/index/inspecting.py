@@ -168,6 +168,7 @@ class Inspecting(ShownIndex, IndexBase):
         check_flag("write", write)
         if wait is not None:
             check_flag("wait", wait)
+        len(self)  # an index that is closed, or was forked, raises here and not in each request of the page
         folder = self._store.folder
 
         def check() -> list[str]:

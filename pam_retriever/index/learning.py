@@ -105,7 +105,7 @@ class Learning(FeedbackMethods, Sequences, Imagining):
         interrupted, the index does not change, and the given trajectories are not stored.
 
         If the index is fitted and there is new experience, ``fit`` continues from the current weights: it learns the
-        new steps and an equal number of old steps, so that the time depends on the number of new steps. A trajectory
+        new steps and an equal number of old steps, so that the time of training depends on the new steps. A trajectory
         or group that is stored with the same steps is not new; if it has grown, only the added steps are new. If
         nothing is new, ``fit`` does nothing, and the report says so. With another ``window`` or recipe, or after an
         experienced memory was deleted, it trains from scratch, without that memory.

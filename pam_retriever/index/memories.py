@@ -143,7 +143,8 @@ class Memories(IndexBase):
             text: the new text; None removes it.
             metadata: replaces all metadata; None removes them.
             vector: (dim,) the new vector.
-            timestamp: the new time; None removes it. Times in the text are relative to it.
+            timestamp: the new time; None removes it, and leaves the date of the first step, if it has one. Times in
+                the text are relative to it.
 
         Raises:
             InvalidInput: there is nothing to change, or an argument is invalid. Nothing was changed.

@@ -78,11 +78,11 @@ class Sequences(IndexBase):
 
     def _observe(self, trajectories: Iterable[TrajectoryLike]) -> list[list[str]]:
         episodes = read_trajectories(trajectories, self.dim)
-        if not episodes:
-            return []
         self._background.check()
         with self._lock.exclusive():
             check_known(self._store.database, episodes)
+            if not episodes:
+                return []
             steps = self._store.observe(episodes)
             self._store.keep_within_capacity()
         self._background.experienced(steps)
@@ -153,10 +153,10 @@ class Sequences(IndexBase):
         settings = NextSettings(check_count("k", k), where, cue_where, lowest, check_flag("explain", explain))
         trajectories = read_list("trajectories", trajectories)
         steps = self._embed_steps([self._read_steps(one, f"trajectory {at}") for at, one in enumerate(trajectories)])
-        if not steps:
-            return []
         with self._lock.shared():
             view = self._store.view()
+            if not steps:
+                return []
             if view.database.sharded is None:
                 raise InvalidInput(
                     f"recall_next was called on an index in {self._store.backend!r}.",
