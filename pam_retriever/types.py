@@ -40,7 +40,7 @@ class Trajectory:
         vectors: (T, dim) float; new memories, in order.
         timestamps: T times that never fall, or None: datetimes or dates (UTC without an offset), or numbers in your own
             unit, the same in the whole index. ``recall(decay=...)`` and ``prune`` use them; a datetime counts in
-            seconds. A memory without a time gets the date of its first step.
+            seconds. A memory without a time gets the date of its first step, in UTC.
         salience: T finite numbers >= 0, the weight of each state in training; None for 1 each. The weight of a pair is
             the geometric mean of both (Dury 3.4).
         id: the id of the trajectory; None for a new uuid4. A stored trajectory with this id is replaced. If the new
