@@ -181,6 +181,7 @@ def evaluate(
     Raises:
         InvalidInput: the lengths differ, a question has no relevant id, a depth is below 1, an argument is of a wrong
             kind, or the answer to a question is no list of hits.
+        UnknownId: a question in words, without ``recall``.
     """
     if not callable(getattr(index, "recall", None) if recall is None else recall):
         raise InvalidInput(

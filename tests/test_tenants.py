@@ -586,6 +586,13 @@ def test_a_tenant_without_permission_to_train_is_not_trained_on(tmp_path):
             reader.tenant("ben", train=False)
 
 
+def test_an_index_whose_training_was_forbidden_says_what_allows_it():
+    index = PredictiveAssociativeIndex(DIM)
+    index.allow_training(False)
+    with pytest.raises(InvalidInput, match=r"fit\(\) on an index .* allow_training\(True\)"):
+        index.fit(progress=False)
+
+
 def test_forbidding_training_ends_fits_that_start_by_themselves(tmp_path):
     with PredictiveAssociativeIndex.open(tmp_path / "index", DIM) as index:
         index.tenant("ann").auto_fit(2, window=1, config=QUICK)

@@ -27,6 +27,7 @@ class PAMMemoryBlock(BaseMemoryBlock[str]):
     ``Memory.from_defaults(session_id="s", memory_blocks=[PAMMemoryBlock(index=index)])``.
 
     Attributes:
+        name: the name of the block in the memory.
         index: the index of the messages; ``PredictiveAssociativeIndex.open(folder, dim=...)`` makes it durable. Use
             ``index.tenant(user)`` for each user.
         embed_model: makes the vectors; ``Settings.embed_model`` by default.

@@ -329,8 +329,9 @@ class PAMVectorStore(StoredFeedback, BasePydanticVectorStore):
             config: "fast", "best", "paper" or a ``FitConfig``.
             **options: ``group_by``: metadata key instead of ``trajectories``; nodes that share its value are one
                 trajectory. ``order_by``: metadata key that orders a group; None is the order of adding, and for
-                "ref_doc_id" that of the chunks in their document. For the others (``device``, ``seed``,
-                ``time_budget``, ``buffer``, ``checkpoint``, ``progress``) see the index.
+                "ref_doc_id" that of the chunks in their document. For the others
+                (``from_scratch``, ``device``, ``seed``, ``time_budget``, ``buffer``, ``checkpoint``, ``progress``) see
+                the index.
 
         Raises:
             NotFitted: nothing is stored yet.

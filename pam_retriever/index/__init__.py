@@ -134,9 +134,9 @@ class PredictiveAssociativeIndex(Memories, Learning, Recalling, Tenants, Inspect
                 has up to four files open. See ``tenant``.
 
         Raises:
-            InvalidInput: a new index has no ``dim``, the ``dim`` or the embedder differs from that of the index, or the
-                folder has other contents.
-            IndexFormatError: the folder is damaged or from a newer version.
+            InvalidInput: a new index has no ``dim``, or the ``dim`` or the embedder differs from that of the index.
+            IndexFormatError: the folder has other contents, is damaged, or is from a newer version; or there is none,
+                with ``read_only``.
             IndexLocked: another index has it open for writing. The message names its process.
             StorageError: the folder cannot be written to, or the disk is full.
         """

@@ -157,6 +157,9 @@ class Inspecting(ShownIndex, IndexBase):
             write: allow the page to store feedback.
             wait: return only after Ctrl-C has closed it. None waits in a script, but not in a notebook or a prompt.
 
+        Returns:
+            The page's server: ``address`` opens the page, ``close()`` ends it, ``wait()`` returns after Ctrl-C.
+
         Raises:
             InvalidInput: the port is taken.
             MissingExtra: the extra ``explore`` is not installed.

@@ -255,9 +255,9 @@ class Learning(FeedbackMethods, Sequences, Imagining):
     def _check_trainable(self) -> None:
         if not self._trainable():
             raise InvalidInput(
-                "Got fit() on a tenant with train=False.",
-                "a tenant that may be learnt from",
-                "Call index.tenant(name, train=True) first, or leave the fit out: recall needs none.",
+                "Got fit() on an index that forbids training: tenant(name, train=False), or allow_training(False).",
+                "an index that may be learnt from",
+                "Call its allow_training(True) first, or leave the fit out: recall needs none.",
             )
 
     def trajectories(

@@ -31,6 +31,13 @@ LEAST = 1e-37  # smaller than the length of any vector whose squares float32 can
 class Channels:
     """Weights of the five channels; finite, not negative, not all zero.
 
+    Attributes:
+        similarity: of memories that look like the query.
+        forward: of memories that the query predicts.
+        reverse: of memories that predict the query.
+        mutual: of memories that predict the same as the query.
+        episode: of memories of the same experience as the query.
+
     Raises:
         InvalidInput: the weights are not of this kind.
     """

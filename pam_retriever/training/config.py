@@ -78,7 +78,7 @@ class FitConfig:
         objective: "joint" trains f and the episode codes, on all associates of whole
             trajectories. "info_nce" is the paper's loss on single pairs; it trains f alone.
         passes: number of passes over the trajectories or pairs. None: until each memory was seen 16 times; more for
-            small data, until there were 400 steps or 40 passes.
+            small data, until there were 400 steps or 40 passes, and in any case 60 steps.
         stop_after: stop after this many passes, without shortening the schedules; None for all passes.
         batch_size: states, or pairs, per step.
         hidden: width of the predictor.

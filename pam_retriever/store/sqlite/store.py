@@ -97,7 +97,7 @@ class SQLiteStore(Store):
             return self.copies.catch_up()
         if self.folder is None:
             raise InvalidInput(
-                "refresh() was called of an index in memory.",
+                "refresh() was called on an index in memory.",
                 "an index that open() read from a folder with read_only=True",
                 "Open the folder with read_only=True, or load() it again.",
             )
