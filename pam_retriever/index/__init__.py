@@ -124,7 +124,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Recalling, Tenants, Inspect
             backend: see the class; for a new index.
             embedder: see the class.
             encoder: for a new index, or see ``load``.
-            read_only: open without a lock, and change nothing.
+            read_only: open without the writer's lock, and change no data.
             follow: with ``read_only``: every query sees the commits of another process, within half a second. Changes
                 are read before the answer; after a ``fit`` the ANN index is built again.
             lock_timeout: seconds to wait for another writer to close the folder, at most 86,400.
