@@ -17,7 +17,7 @@ def main() -> None:
     ids = [f"m{n}" for n in range(6)]
     vectors = np.random.default_rng(1).standard_normal((6, 3)).astype(np.float32)
     metadatas = [{"n": n, "tags": ["a", "é"], "none": None} for n in range(6)]
-    index.add(vectors, ids, [None, "", "text", "\U0001d54c \u202e", "x" * 100, "\n"], metadatas)
+    index.add(vectors, ids, [None, "", "text 東京タワー किताब", "\U0001d54c \u202e", "x" * 100, "\n"], metadatas)
     index.observe(Trajectory(ids=["m5", "m4"], id="stored", timestamps=[1.5, 2], salience=[0, 1]))
     index.fit([Trajectory(ids=ids, id="given")], window=2, config=FitConfig(hidden=8, passes=2), progress=False)
     index.delete("m3")

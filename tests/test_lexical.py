@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 
 import numpy as np
@@ -190,7 +189,7 @@ def test_the_terms_of_a_text_are_those_of_its_words_however_often_they_were_aske
     """The full-text index tokenizes the words of a text one by one."""
     tokenize = words.Tokenizer()
     database = words._new_query()
-    asked = words.content_words(re.findall(r"\w+", text.replace("\x00", " ").lower()))
+    asked = words.content_words(words.split(words.cut(text.replace("\x00", " ").lower())))
     database.execute("INSERT INTO query (rowid, text) VALUES (1, ?)", [" ".join(asked)])
     found = database.execute("SELECT term FROM terms").fetchall()
     database.close()

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.mentions.finder import find
-from pam_retriever.mentions.folding import TOKENIZER, fold, spans, words
+from pam_retriever.mentions.folding import TOKENIZER, fold, fold_words, spans, words
 from pam_retriever.mentions.graph import MentionGraph, MentionRules
 from pam_retriever.mentions.links import LinkRules, are_phrases, number_of, phrase_number
 from pam_retriever.mentions.names import MOST_NAMES, Name, NameRules, capitalised, phrase_of
+from pam_retriever.mentions.scripts import cut, is_unspaced
 from pam_retriever.mentions.store import TABLES, SQLiteMentions, beginnings
 from pam_retriever.mentions.vocabulary import MemoryVocabulary
 from pam_retriever.store.sqlite.database import SQLiteDatabase
@@ -84,23 +85,25 @@ class World:
 
 def test_folding_reads_characters_as_the_words_index_does() -> None:
     database = sqlite3.connect(":memory:")
-    database.execute(f"CREATE VIRTUAL TABLE t USING fts5 (text, tokenize = '{TOKENIZER}')")
+    database.execute(f'CREATE VIRTUAL TABLE t USING fts5 (text, tokenize = "{TOKENIZER}")')
     database.execute("CREATE VIRTUAL TABLE v USING fts5vocab (t, instance)")
     codes = [*range(1, 0x3000), *range(0xFB00, 0xFE00), *range(0x1F600, 0x1F650)]
-    database.executemany("INSERT INTO t (rowid, text) VALUES (?, ?)", ((c, f"x{chr(c)}y {chr(c)}") for c in codes))
+    texts = {code: f"x{chr(code)}y {chr(code)}" for code in codes if not is_unspaced(chr(code))}
+    database.executemany("INSERT INTO t (rowid, text) VALUES (?, ?)", ((code, cut(one)) for code, one in texts.items()))
     terms: dict[int, list[tuple[int, str]]] = {}
     for term, row, offset in database.execute("SELECT term, doc, offset FROM v"):
         terms.setdefault(row, []).append((offset, term))
-    assert all([term for _, term in sorted(terms[c])] == words(f"x{chr(c)}y {chr(c)}") for c in codes)
+    assert all([term for _, term in sorted(terms[code])] == words(one) for code, one in texts.items())
     assert all(len(fold(chr(c))) <= 1 for c in codes)
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=60))
 def test_spans_are_where_the_words_are(text: str) -> None:
     text = text.replace("\x00", " ")
-    positions = spans(text, fold(text))
+    positions = spans(text, fold_words(text))
     assert [fold(text[start:end]) for start, end in positions] == words(text)
-    assert all(not fold(text[end : end + 1]).strip() for _, end in positions)
+    letters = [(is_unspaced(text[end - 1 : end]), text[end : end + 1]) for _, end in positions]
+    assert all(unspaced or is_unspaced(after) or not fold(after).strip() for unspaced, after in letters)
     assert positions == sorted(positions)
 
 
@@ -119,6 +122,9 @@ def test_spans_are_where_the_words_are(text: str) -> None:
         ({"title": None, "aliases": "Bob"}, [Name("bob")]),
         ({"heading": "Bob"}, []),
         ({"title": "(brackets)"}, [Name("brackets")]),
+        ({"title": "東京タワー\uff08塔\uff09"}, [Name("東 京 タ ワ ー 塔"), Name("東 京 タ ワ ー", True)]),
+        ({"title": "猫"}, []),
+        ({"title": "हिन्दी भाषा"}, [Name("हिन्दी भाषा")]),
     ],
 )
 def test_what_a_memory_is_called(metadata: dict[str, object], expected: list[Name]) -> None:

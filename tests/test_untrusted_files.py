@@ -40,6 +40,7 @@ def tamper(folder: Path, *statements: str) -> None:
     """Changes the database and updates its checksum, as an attacker could."""
     connection = sqlite3.connect(database(folder))
     connection.execute("PRAGMA writable_schema = ON")
+    words.set_up(connection)
     for statement in statements:
         connection.execute(statement)
     connection.commit()

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from pam_retriever.engines.words import WordCounter
+from pam_retriever.mentions.scripts import joined
 from pam_retriever.mentions.sql import SQL
 from pam_retriever.mentions.store import BEGINNING, Document, SQLiteMentions
 from pam_retriever.store.database import Memories
@@ -52,7 +53,7 @@ class EngineMentions(SQLiteMentions):
         return self._memories.rows()
 
     def rows_containing(self, phrase: str, limit: int) -> Int64:
-        terms = sorted({term for term, *_ in self._count_words([0], [phrase], ["{}"])}, key=len, reverse=True)
+        terms = sorted({term for term, *_ in self._count_words([0], [joined(phrase)], ["{}"])}, key=len, reverse=True)
         found, common = None, np.empty(0, np.int64)
         for term in terms:
             rows, _ = self._memories.positions(term, "text", COMMON)

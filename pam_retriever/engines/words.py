@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Sequence
 
+from pam_retriever.mentions.scripts import cut
 from pam_retriever.store.database import Grouped
 from pam_retriever.store.sqlite.trajectories import groups_query
 from pam_retriever.store.sqlite.words import LABELS, LONGEST_TERM, TOKENIZER
@@ -20,16 +21,18 @@ class WordCounter:
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._run = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False).execute
-        self._run(f"CREATE VIRTUAL TABLE words USING fts5 (text, labels, content = '', tokenize = '{TOKENIZER}')")
+        self._run(f"CREATE VIRTUAL TABLE words USING fts5 (text, labels, content = '', tokenize = \"{TOKENIZER}\")")
         self._run("CREATE VIRTUAL TABLE places USING fts5vocab (words, instance)")
 
     def __call__(self, rows: Sequence[int], texts: Sequence[str | None], metadatas: Sequence[str]) -> list[Word]:
         """Returns the words of each memory that has a text."""
         with self._mutex:
-            labels = LABELS.replace("{0}.metadata", "?3")
+            labels = LABELS.replace("{0}.metadata", "?1")
             for row, text, metadata in zip(rows, texts, metadatas, strict=True):
                 if text is not None:
-                    self._run(f"INSERT INTO words (rowid, text, labels) SELECT ?1, ?2, {labels}", [row, text, metadata])
+                    said = self._run(f"SELECT {labels}", [metadata]).fetchone()[0]
+                    columns = [row, cut(text), cut(said)]
+                    self._run("INSERT INTO words (rowid, text, labels) VALUES (?, ?, ?)", columns)
             found = self._run(
                 "SELECT term, col = 'labels', doc, count(*) FROM places WHERE length(CAST(term AS BLOB)) <= ? "
                 "GROUP BY term, col, doc",

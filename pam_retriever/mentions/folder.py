@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pam_retriever.errors import InvalidInput, MissingExtra, StorageError
-from pam_retriever.mentions.folding import words
+from pam_retriever.mentions.folding import fold
 from pam_retriever.mentions.names import MOST_NAMES
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def passages_of(source: str, text: str) -> list[Passage]:
 
 
 def _id(path: str, heading: str | None, taken: set[str]) -> str:
-    slug = "-".join(words(heading))[:LONGEST_SLUG] if heading else ""
+    slug = "-".join(fold(heading).split())[:LONGEST_SLUG] if heading else ""
     first = f"{path}#{slug}" if heading is not None else path
     id, count = first, 1
     while id in taken:

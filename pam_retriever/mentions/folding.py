@@ -11,7 +11,10 @@ import re
 import sqlite3
 from itertools import islice
 
-TOKENIZER = "unicode61 remove_diacritics 2"  # of store/sqlite/words.py, without the stems
+from pam_retriever.mentions.scripts import SELECTORS, is_optional, is_unspaced, spaced
+
+# of store/sqlite/words.py, without the stems. Vowel signs (Mn, Mc) are parts of words, as in Hindi and Tamil
+TOKENIZER = f"unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc' separators '{SELECTORS}'"
 BLOCK = 256  # characters per query
 WORD = re.compile(r"[^ ]+")
 CAPITALS = "".join(chr(code) for code in range(0x590) if chr(code).isupper())  # Latin, Greek, Cyrillic, Armenian
@@ -30,7 +33,7 @@ def _block(first: int) -> dict[int, str]:
     # a new database: nothing to share between threads or with a forked child
     database = sqlite3.connect(":memory:")
     try:
-        database.execute(f"CREATE VIRTUAL TABLE asked USING fts5 (text, tokenize = '{TOKENIZER}')")
+        database.execute(f'CREATE VIRTUAL TABLE asked USING fts5 (text, tokenize = "{TOKENIZER}")')
         database.execute("CREATE VIRTUAL TABLE terms USING fts5vocab (asked, instance)")
         codes = [code for code in range(first, first + BLOCK) if code and not 0xD800 <= code < 0xE000]
         database.executemany(
@@ -39,7 +42,8 @@ def _block(first: int) -> dict[int, str]:
         whole = dict(database.execute("SELECT doc, term FROM terms WHERE term NOT IN ('a', 'b')"))
     finally:
         database.close()
-    return {code: whole[code][1:-1] if code in whole else " " for code in range(first, first + BLOCK)}
+    folded = {code: whole[code][1:-1] if code in whole else " " for code in range(first, first + BLOCK)}
+    return {code: "" if is_optional(chr(code)) else character for code, character in folded.items()}
 
 
 _FOLDING = _Folding()
@@ -50,9 +54,14 @@ def fold(text: str) -> str:
     return text.translate(_FOLDING)
 
 
+def fold_words(text: str) -> str:
+    """Returns the folded text, in which each letter of a script without spaces is a word."""
+    return spaced(fold(text))
+
+
 def words(text: str) -> list[str]:
-    """Returns the folded words of a text, in order."""
-    return fold(text).split()
+    """Returns the folded words of a text, in order; of scripts without spaces, its letters."""
+    return fold_words(text).split()
 
 
 def spans(text: str, folded: str, count: int | None = None) -> list[tuple[int, int]]:
@@ -60,16 +69,18 @@ def spans(text: str, folded: str, count: int | None = None) -> list[tuple[int, i
 
     Args:
         text: the text.
-        folded: the folded text.
+        folded: the text by ``fold_words``.
         count: number of words, from the first on; None for all.
 
     Returns:
         (start, end) in ``text`` of each word, in characters.
     """
     found = [match.span() for match in islice(WORD.finditer(folded), count)]
-    if len(folded) == len(text):
+    if len(folded) == len(text) and not is_unspaced(folded):
         return found
-    # folding dropped a combining mark: count the characters that remain
-    positions = [at for at, character in enumerate(text) if _FOLDING[ord(character)]]
-    ends = [*positions[1:], len(text)]
+    # folding dropped combining marks, or put spaces around a letter: the position of each character that remains
+    remain = [at for at, character in enumerate(text) if _FOLDING[ord(character)]]
+    counts = [len(spaced(_FOLDING[ord(text[at])])) for at in remain]
+    positions = [at for at, count in zip(remain, counts, strict=True) for _ in range(count)]
+    ends = [end for end, count in zip([*remain[1:], len(text)], counts, strict=True) for _ in range(count)]
     return [(positions[start], ends[end - 1]) for start, end in found]

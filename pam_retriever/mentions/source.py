@@ -20,7 +20,7 @@ import numpy as np
 
 from pam_retriever.arrays import among, distinct, firsts, union
 from pam_retriever.mentions.finder import find
-from pam_retriever.mentions.folding import words
+from pam_retriever.mentions.folding import fold
 from pam_retriever.mentions.links import phrase_number
 from pam_retriever.mentions.names import STOP_WORDS
 from pam_retriever.mentions.steps import BEARERS, NO_COLUMNS, Steps
@@ -343,7 +343,7 @@ def _gather(several: list[Edges]) -> Mentioned:
 
 def _phrases_of(text: str | None) -> Int64:
     """Returns the numbers of all phrases of the question that ``capitalised`` might find in a text."""
-    sequence = words(text)[:1000] if text else []
+    sequence = fold(text).split()[:1000] if text else []
     phrases = {
         " ".join(sequence[at:end])
         for at, first in enumerate(sequence)

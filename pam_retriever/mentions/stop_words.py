@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from pam_retriever.mentions.folding import fold
@@ -58,6 +59,15 @@ meus minha minhas muito na nao nas nem no nos nossa nossas nosso nossos num numa
 por porque quais qual quando quanto que quem se sem ser seu seus si so sobre sua suas tambem te tem tinha tu um uma voce
 """,
 }
+# of scripts without spaces; longer ones are found first, and no shorter words that are often parts of others
+UNSPACED = """
+什么 什麼 甚麼 怎么 怎麼 怎样 怎樣 如何 哪里 哪裡 哪儿 哪兒 哪个 哪個 哪些
+为什么 為什麼 为何 為何 多少 是不是 有没有 有沒有 请问 請問 吗 嗎 呢 谁 誰
+何ですか なんですか ですか ますか ましたか でしたか ませんか でしょうか だろうか
+なぜ どうして どうやって どのように どんな どの どこ どれ いつ だれ
+何が 何を 何の 何と 教えてください ください とは
+무엇 무슨 누구 언제 어디 어떻게 어떤 얼마나 입니까 습니까 인가요
+"""
 MORE = 2  # stop words that a question has more in another language than in English, to be in that language
 
 _STOP_WORDS = {language: frozenset(words.split()) for language, words in {"en": STOP_WORDS, **OTHERS}.items()}
@@ -65,6 +75,15 @@ _LANGUAGES: dict[str, list[str]] = {}  # the languages of each stop word
 for _language, _words in _STOP_WORDS.items():
     for _word in _words:
         _LANGUAGES.setdefault(_word, []).append(_language)
+
+
+_UNSPACED = re.compile("|".join(sorted(UNSPACED.split(), key=len, reverse=True)))
+
+
+def without_question_words(text: str) -> str:
+    """Returns a Chinese, Japanese or Korean question without words that only make it one; itself if nothing is left."""
+    left = _UNSPACED.sub(" ", text)
+    return left if any(character.isalnum() for character in left) else text
 
 
 def content_words(words: list[str]) -> list[str]:

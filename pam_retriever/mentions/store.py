@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from pam_retriever.mentions.scripts import cut, joined
 from pam_retriever.mentions.sql import COUNT, MOST_COUNTED, NAMED, SQL, TEXTS, named_in, page_cache
 from pam_retriever.mentions.steps import KnownSteps
 from pam_retriever.types import Int64
@@ -144,7 +145,7 @@ class SQLiteMentions:
         """Returns the rows of all texts with these folded words in this order, and maybe more; at most ``limit``."""
         found = self._sql.fetch(
             "SELECT group_concat(rowid) FROM (SELECT rowid FROM words WHERE words MATCH ? LIMIT ?)",
-            [f'text : "{phrase}"', limit],
+            [f'text : "{cut(joined(phrase))}"', limit],
         )
         return _numbers(found[0][0])
 

@@ -282,6 +282,7 @@ def _finish_copy(path: Path) -> None:
     with explained(path):
         connection = sqlite3.connect(path, isolation_level=None)
         try:
+            words.set_up(connection)
 
             def fetch(*statement: Any) -> list[Any]:
                 return connection.execute(*statement).fetchall()

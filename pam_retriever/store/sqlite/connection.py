@@ -14,6 +14,7 @@ from pam_retriever.errors import IndexFormatError, ReadOnlyIndex, StorageError
 from pam_retriever.store.faults import explained
 from pam_retriever.store.folder import handles
 from pam_retriever.store.folder.forking import never_free, tell_of_forks
+from pam_retriever.store.sqlite import words
 from pam_retriever.store.sqlite.changes import Changes, store_changes
 from pam_retriever.store.sqlite.pages import SMALLEST
 from pam_retriever.store.sqlite.tables import SCHEMA_OF, described, plain, schema_of
@@ -38,8 +39,8 @@ class Connection:
         path: the file, None for one in memory.
         schema: SQL statements that create the tables. A file with another schema is refused, because its triggers could
             run.
-        older: schemas of earlier versions, each the beginning of ``schema``. Missing tables are added to such a file,
-            or, in mode "read", as empty temporary tables.
+        older: schemas of earlier versions, each with the statements that update it. A file with such a schema is
+            updated; in mode "read", missing tables are added as empty temporary tables.
         mode: "create" creates the file, "write" opens an existing one, "read" and "follow" do not change it.
         before_change: called before each transaction and every other change of the file.
         immutable: whether SQLite opens the file as immutable until the first transaction, in mode "write". Opening and
@@ -61,7 +62,7 @@ class Connection:
         path: Path | None,
         schema: Sequence[str],
         mode: Mode = "create",
-        older: Sequence[Sequence[str]] = (),
+        older: Sequence[tuple[Sequence[str], Sequence[str]]] = (),
         before_change: Callable[[], object] = lambda: None,
         immutable: bool = False,
         page_size: int = SMALLEST,
@@ -86,14 +87,14 @@ class Connection:
             raise
 
     def _connect(self) -> sqlite3.Connection:
-        target = ":memory:"
-        if self.path is not None:
-            mode = "ro&immutable=1" if self._immutable else URI_MODES[self.mode]
-            target = f"{self.path.absolute().as_uri()}?mode={mode}"
+        mode = "ro&immutable=1" if self._immutable else URI_MODES[self.mode]
+        target = ":memory:" if self.path is None else f"{self.path.absolute().as_uri()}?mode={mode}"
         with explained(self.path):
-            return sqlite3.connect(
+            connection = sqlite3.connect(
                 target, isolation_level=None, check_same_thread=False, timeout=LOCK_SECONDS, uri=self.path is not None
             )
+        words.set_up(connection)
+        return connection
 
     def _prepare(self) -> None:
         if self.path is not None:
@@ -167,21 +168,20 @@ class Connection:
         found = tuple(self.fetch(SCHEMA_OF))  # mostly the same with its comments, which are slow to remove
         if found == described(tuple(self._schema)) or plain(found) == schema_of(self._schema):
             return
-        older = next((schema for schema in self._older if plain(found) == schema_of(schema)), None)
-        if older is None:
+        update = next((update for schema, update in self._older if plain(found) == schema_of(schema)), None)
+        if update is None:
             raise IndexFormatError(
                 f"{self.path or 'The database'} has other tables than an index.",
                 "a database that this version of the library wrote",
                 "Restore it from a copy.",
             )
-        missing = self._schema[len(older) :]
         if self.read_only:
-            for statement in missing:
+            for statement in update:
                 if statement.lstrip().startswith("CREATE TABLE"):
                     self.fetch(statement.replace("CREATE TABLE", "CREATE TEMP TABLE", 1))
             return
         with self.transaction():
-            for statement in missing:
+            for statement in update:
                 self.fetch(statement)
 
     # ---- statements

@@ -86,15 +86,20 @@ def _statements(tables: str) -> tuple[str, ...]:
     return tuple(statement for statement in tables.split(";\n") if statement.strip())
 
 
-FORMAT_1 = (*_statements(TABLES), *words.SCHEMA)
-SCHEMA = (
-    *FORMAT_1,
-    *_statements(FEEDBACK_TABLES),
-    *FEEDBACK_TRIGGERS,
-    *_statements(TIMES_TABLES),
-    *mentions.SCHEMA,
+_ADDED = (*_statements(FEEDBACK_TABLES), *FEEDBACK_TRIGGERS, *_statements(TIMES_TABLES), *mentions.SCHEMA)
+FORMAT_1 = (*_statements(TABLES), *words.OLD_SCHEMA)
+FORMAT_2 = (*FORMAT_1, *_ADDED)
+SCHEMA = (*_statements(TABLES), *words.SCHEMA, *_ADDED)
+# names were folded by the old tokenizer; without this setting, the next query searches for names and mentions
+_NAMES_AGAIN = (
+    "DELETE FROM settings WHERE key = 'mentions' AND EXISTS (SELECT 1 FROM memories WHERE "
+    "length(CAST(text AS BLOB)) != length(text) OR length(CAST(metadata AS BLOB)) != length(metadata))"
 )
-OLDER = (FORMAT_1,)  # older schemas, updated by the first writer
+# older schemas, and what makes the present one of them; the first writer runs it
+OLDER = (
+    (FORMAT_1, (*words.UPDATE, *_ADDED)),
+    (FORMAT_2, (*words.UPDATE, _NAMES_AGAIN)),
+)
 
 WRONG = {
     "memories": "typeof(id) != 'text' OR typeof(text) NOT IN ('text', 'null') OR typeof(metadata) != 'text' "

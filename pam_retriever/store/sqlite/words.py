@@ -1,12 +1,12 @@
 """The full-text index of the memories: SQLite's FTS5, changed in the same transaction as the memories.
 
 Each text is one document. The strings in its metadata are its labels. The index holds no copy of the texts; triggers
-update it at every write.
+update it at every write. ``scripts.cut`` puts spaces into texts of scripts that have none; the triggers call it as an
+SQL function, only for texts that may have such letters.
 """
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,22 +18,57 @@ from typing import Any
 
 import numpy as np
 
-from pam_retriever.mentions.stop_words import content_words
+from pam_retriever.mentions import folding
+from pam_retriever.mentions.scripts import cut, is_unspaced, split
+from pam_retriever.mentions.stop_words import content_words, without_question_words
 from pam_retriever.types import Int64
 
-TOKENIZER = "porter unicode61 remove_diacritics 2"
+TOKENIZER = f"porter {folding.TOKENIZER}"
+OLD_TOKENIZER = "porter unicode61 remove_diacritics 2"  # of formats 1 and 2: it split words at vowel signs
 LABELS = "(SELECT group_concat(value, ' ') FROM json_each({0}.metadata) WHERE type = 'text')"
-ADD = f"INSERT INTO words (rowid, text, labels) SELECT new.row, new.text, {LABELS.format('new')};"
-REMOVE = (
-    "INSERT INTO words (words, rowid, text, labels) "
-    f"SELECT 'delete', old.row, old.text, {LABELS.format('old')} WHERE old.text IS NOT NULL;"
+# letters that ``cut`` may change are accents, or after U+0590; quotes, dashes and symbols are no reason to call it.
+# Each call may wait for another thread that runs Python, so texts without such letters do without it
+_CUT = (
+    "CASE WHEN length(CAST({0} AS BLOB)) = length({0}) OR "
+    "{0} NOT GLOB '*[\u0300-\u036f\u0590-\u1fff\u2c00-\U0010ffff]*' THEN {0} ELSE cut({0}) END"
 )
-SCHEMA = (
-    f"CREATE VIRTUAL TABLE words USING fts5 (text, labels, content = '', tokenize = '{TOKENIZER}')",
-    f"CREATE TRIGGER words_added AFTER INSERT ON memories WHEN new.text IS NOT NULL BEGIN {ADD} END",
-    f"CREATE TRIGGER words_removed AFTER DELETE ON memories WHEN old.text IS NOT NULL BEGIN {REMOVE} END",
-    "CREATE TRIGGER words_changed AFTER UPDATE OF text, metadata ON memories "
-    f"BEGIN {REMOVE} {ADD.replace(';', ' WHERE new.text IS NOT NULL;')} END",
+
+
+def _columns(memory: str, now: bool = True) -> str:
+    """Returns the SQL of row, text and labels of a memory, as they are indexed; not ``now``: in formats 1 and 2."""
+    text, labels = f"{memory}.text", LABELS.format(memory)
+    if now:
+        text = _CUT.format(text)
+        labels = f"(SELECT {_CUT.format('said')} FROM (SELECT {labels} AS said))"
+    return f"{memory}.row, {text}, {labels}"
+
+
+def _schema(tokenizer: str, now: bool) -> tuple[str, ...]:
+    """Returns the full-text index and the triggers that update it."""
+    add = f"INSERT INTO words (rowid, text, labels) SELECT {_columns('new', now)}"
+    remove = (
+        "INSERT INTO words (words, rowid, text, labels) "
+        f"SELECT 'delete', {_columns('old', now)} WHERE old.text IS NOT NULL;"
+    )
+    quote = '"' if now else "'"
+    return (
+        f"CREATE VIRTUAL TABLE words USING fts5 (text, labels, content = '', tokenize = {quote}{tokenizer}{quote})",
+        f"CREATE TRIGGER words_added AFTER INSERT ON memories WHEN new.text IS NOT NULL BEGIN {add}; END",
+        f"CREATE TRIGGER words_removed AFTER DELETE ON memories WHEN old.text IS NOT NULL BEGIN {remove} END",
+        "CREATE TRIGGER words_changed AFTER UPDATE OF text, metadata ON memories "
+        f"BEGIN {remove} {add} WHERE new.text IS NOT NULL; END",
+    )
+
+
+SCHEMA = _schema(TOKENIZER, now=True)
+OLD_SCHEMA = _schema(OLD_TOKENIZER, now=False)
+_ADD_ALL = f"INSERT INTO words (rowid, text, labels) SELECT {_columns('memories')} FROM memories WHERE text IS NOT NULL"
+# the words of all memories are indexed again
+UPDATE = (
+    *(f"DROP TRIGGER words_{change}" for change in ("added", "removed", "changed")),
+    "DROP TABLE words",
+    *SCHEMA,
+    _ADD_ALL,
 )
 # read-only views of the index, which only this connection has
 VOCABULARY = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.places USING fts5vocab (main, words, instance)"
@@ -65,10 +100,12 @@ def erase_removed(fetch: Fetch) -> bool:
 def _rebuild(fetch: Fetch) -> None:
     """Inside a transaction: indexes the words of all memories again."""
     fetch("INSERT INTO words (words) VALUES ('delete-all')")
-    fetch(
-        f"INSERT INTO words (rowid, text, labels) SELECT row, text, {LABELS.format('memories')} "
-        "FROM memories WHERE text IS NOT NULL"
-    )
+    fetch(_ADD_ALL)
+
+
+def set_up(connection: sqlite3.Connection) -> None:
+    """Defines the SQL function that the triggers call, in a connection that may change memories."""
+    connection.create_function("cut", 1, cut, deterministic=True)
 
 
 def positions(fetch: Fetch, term: str, column: str, most: int) -> tuple[Int64, Int64]:
@@ -132,7 +169,10 @@ class Tokenizer:
 
     def __call__(self, text: str) -> list[str]:
         """Returns distinct terms, sorted, without terms that are too long. Omits stop words if other words exist."""
-        words = dict.fromkeys(content_words(re.findall(r"\w+", text.replace("\x00", " ").lower())))
+        text = text.replace("\x00", " ").lower()
+        if is_unspaced(text):
+            text = without_question_words(text)
+        words = dict.fromkeys(content_words(split(cut(text) or "")))
         known = self._known  # another thread may replace it
         found = {word: known[word] for word in words if word in known}
         unknown = [word for word in words if word not in found]
@@ -159,7 +199,10 @@ class Tokenizer:
     def postings(self, texts: Iterable[tuple[int, str, str | None]]) -> dict[tuple[str, str], tuple[Int64, Int64]]:
         """Returns the postings of memories, each given by row, text and labels: see ``ChangedWords``."""
         with self._database() as database:
-            database.executemany("INSERT INTO query (rowid, text, labels) VALUES (?, ?, ?)", texts)
+            database.executemany(
+                "INSERT INTO query (rowid, text, labels) VALUES (?, ?, ?)",
+                ((row, cut(text), cut(labels)) for row, text, labels in texts),
+            )
             found = database.execute(
                 "SELECT term, col, doc, count(*) FROM places WHERE length(CAST(term AS BLOB)) <= ? "
                 "GROUP BY term, col, doc ORDER BY term, col, doc",
@@ -196,7 +239,7 @@ def shared_tokenizer() -> Tokenizer:
 def _new_query() -> sqlite3.Connection:
     """Returns a new database in memory, so that queries write nothing to the database of the index."""
     database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    database.execute(f"CREATE VIRTUAL TABLE query USING fts5 (text, labels, content = '', tokenize = '{TOKENIZER}')")
+    database.execute(f"CREATE VIRTUAL TABLE query USING fts5 (text, labels, content = '', tokenize = \"{TOKENIZER}\")")
     database.execute("CREATE VIRTUAL TABLE terms USING fts5vocab (query, row)")
     database.execute("CREATE VIRTUAL TABLE places USING fts5vocab (query, instance)")
     return database
