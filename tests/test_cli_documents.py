@@ -140,3 +140,16 @@ def test_a_folder_without_documents_is_refused(tmp_path, capsys):
     assert main(["fit", str(tmp_path / "notes"), str(tmp_path / "index")]) == 2
     assert "has no documents. Expected files that end in .md, " in capsys.readouterr().err
     assert not (tmp_path / "index").exists()
+
+
+def test_files_that_cannot_be_read_are_named_before_anything_is_stored(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(documents, "AT_ONCE", 1)
+    notes, index = write(tmp_path / "notes", NOTES), tmp_path / "index"
+    for name in ("latin.txt", "rules.rst"):
+        (notes / name).write_bytes("Grüße".encode("latin-1"))
+    assert main(["fit", str(notes), str(index)]) == 2
+    said = capsys.readouterr().err
+    assert "latin.txt is no UTF-8" in said
+    assert "rules.rst" in said
+    assert "Convert" in said
+    assert not index.exists()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.index import PredictiveAssociativeIndex
-from pam_retriever.mentions.folder import SUFFIXES, FolderFile, Passage, has_files, read_folder, removed_files
+from pam_retriever.mentions.folder import SUFFIXES, FolderFile, Passage, check_files, read_folder, removed_files
 from pam_retriever.types import Trajectory
 
 AT_ONCE = 256  # passages that are embedded and stored per call, at least
@@ -38,7 +38,8 @@ def check_folder(parsed: argparse.Namespace) -> None:
     """Checks that there are documents, and no option for events or training: these do not apply to documents.
 
     Raises:
-        InvalidInput: such an option was given, or no file has a suffix that is read.
+        InvalidInput: such an option was given, no file has a suffix that is read, or a file is not UTF-8.
+        StorageError: a file cannot be read.
     """
     given = [one for one in parsed.of_events if getattr(parsed, one.dest) != one.default]
     if given:
@@ -47,7 +48,7 @@ def check_folder(parsed: argparse.Namespace) -> None:
             "a file of events, which it is about",
             "Leave it out: documents are stored, and need no training.",
         )
-    if not has_files(parsed.events):
+    if not check_files(parsed.events):
         raise InvalidInput(
             f"{parsed.events} has no documents.", f"files that end in {', '.join(SUFFIXES)}", "Check the folder."
         )
@@ -65,8 +66,8 @@ def store_folder(index: PredictiveAssociativeIndex, folder: Path, name: str | No
         name: name for the folder in the index; None for the name of the folder.
 
     Raises:
-        InvalidInput: a file is not UTF-8; or most of the files that the index has under this name are missing, so that
-            it is probably another folder. Nothing was stored.
+        InvalidInput: most of the files that the index has under this name are missing, so that it is probably another
+            folder: nothing was stored. Or a file is not UTF-8, which ``check_folder`` finds before.
         MissingExtra: a parser is not installed.
         StorageError: a file cannot be read, or the disk is full.
     """

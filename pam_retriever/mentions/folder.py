@@ -14,7 +14,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pam_retriever.errors import InvalidInput, MissingExtra, StorageError
+from pam_retriever.errors import InvalidInput, MissingExtra, StorageError, counted
 from pam_retriever.mentions.folding import fold
 from pam_retriever.mentions.names import MOST_NAMES
 
@@ -106,9 +106,19 @@ def read_folder(folder: str | Path, known: Mapping[str, str] | None = None) -> I
             yield FolderFile(source, digest, passages_of(source, _decoded(path, contents)))
 
 
-def has_files(folder: str | Path) -> bool:
-    """Returns whether there is any file to read in the folder or its subfolders."""
-    return bool(_files(Path(folder)))
+def check_files(folder: str | Path) -> int:
+    """Reads all files of a folder and its subfolders without parsing them; returns how many there are.
+
+    Raises:
+        InvalidInput: the folder does not exist; or files are not UTF-8 or too large. The message names them.
+        StorageError: a file cannot be read.
+    """
+    files = _files(Path(folder))
+    if wrong := {source: error for source, path in files.items() if (error := _refusal(path))}:
+        first, *others = wrong
+        more = f" {counted(len(others), 'other file')} cannot be read: {', '.join(others)}." if others else ""
+        raise InvalidInput(f"{wrong[first].got}{more}", wrong[first].expected, wrong[first].fix)
+    return len(files)
 
 
 def removed_files(folder: str | Path, known: Mapping[str, str]) -> list[str]:
@@ -180,11 +190,22 @@ def _contents(path: Path) -> bytes:
         raise StorageError(f"{path} cannot be read ({error}).", "a file to read", "Check its permissions.") from error
 
 
+def _refusal(path: Path) -> InvalidInput | None:
+    """Returns why a file is refused; None if it is not."""
+    try:
+        _decoded(path, _contents(path))
+    except InvalidInput as error:
+        return error
+    return None
+
+
 def _decoded(path: Path, contents: bytes) -> str:
     try:
         return contents.decode("utf-8-sig").replace("\x00", " ")
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path} is no UTF-8 ({error}).", "text in UTF-8", "Convert it, or move it away.") from error
+        raise InvalidInput(
+            f"{path} is no UTF-8 ({error}).", "text in UTF-8", "Convert it, or move it out of the folder."
+        ) from error
 
 
 def _plain(text: str) -> tuple[str | None, list[_Section]]:
