@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -183,7 +184,7 @@ def test_feedback_of_one_question(events, model, tmp_path, capsys):
     assert main(["feedback", folder, question, "--used", "nobody"]) == 2
     assert "nobody" in capsys.readouterr().err
     assert main(["feedback", folder, question]) == 2
-    assert "used nothing" in capsys.readouterr().err
+    assert "neither --used nor --unused" in capsys.readouterr().err
     assert main(["feedback", str(tmp_path / "none"), question, "--used", "a"]) == 2
     assert not (tmp_path / "none").exists()
 
@@ -246,6 +247,22 @@ def test_an_empty_question_and_an_unknown_id_are_refused(events, model, tmp_path
         said = capsys.readouterr().err
         assert "--id nobody" in said
         assert "text=" not in said  # an argument in Python
+
+
+@pytest.mark.parametrize("options", [["-k", "3"], ["--json"], ["--tenant", "ann", "--where", "{}"]])
+def test_options_may_stand_before_or_after_the_question(options):
+    for arguments in (["notes", *options, "wet stairs"], ["notes", "wet stairs", *options]):
+        parsed = _parser().parse_args(["recall", *arguments])
+        assert (str(parsed.index), parsed.query) == ("notes", "wet stairs")
+    parsed = _parser().parse_args(["git", "my-code", "--revision", "main", "memory of it"])
+    assert parsed.index == Path("memory of it")
+
+
+@pytest.mark.parametrize("more", [["another"], ["--mod", "x"], ["--mod"]])
+def test_what_follows_the_question_is_refused(more, capsys):
+    with pytest.raises(SystemExit):
+        main(["search", "notes", "-k", "3", "wet stairs", *more])
+    assert "unrecognized arguments" in capsys.readouterr().err
 
 
 def test_every_option_is_explained():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -409,6 +410,15 @@ def test_the_command_line(history, capsys, monkeypatch):
     monkeypatch.setenv("PATH", str(history.folder))
     assert main(["git", where]) == 2
     assert "git" in capsys.readouterr().err
+
+
+def test_the_command_that_it_names_can_be_copied(history, capsys):
+    history.commit("Begin", {"a.py": "one\n"})
+    history.write()
+    folder = history.folder.parent / "its memory"
+    assert main(["git", str(history.folder), str(folder)]) == 0
+    said = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("Ask: "))
+    assert shlex.split(said)[1:5] == ["pam-retriever", "recall", str(folder), "your change in words"]
 
 
 def test_every_name_that_it_offers_is_there():

@@ -75,6 +75,44 @@ def test_a_folder_that_does_not_exist_and_one_that_is_no_index_differ(tmp_path, 
         assert problem in capsys.readouterr().err
 
 
+def ones(texts: list[str]) -> np.ndarray:
+    return np.ones((len(texts), 2))
+
+
+@pytest.fixture
+def stairs(tmp_path) -> str:
+    with PredictiveAssociativeIndex.open(tmp_path / "an index", dim=2) as index:
+        index.add(np.eye(2), ["stairs", "wrist"], texts=["wet stairs", "a wrist"])
+    return str(tmp_path / "an index")
+
+
+def test_a_path_that_does_not_exist_is_told_with_a_remedy(stairs, tmp_path, capsys):
+    for path, command in (
+        ("no.jsonl", ["fit", str(tmp_path / "no.jsonl"), str(tmp_path / "new")]),
+        ("none/page.html", ["explore", stairs, "--id", "stairs", "--export", str(tmp_path / "none" / "page.html")]),
+    ):
+        assert main(command) == 2
+        said = capsys.readouterr().err
+        assert f"{path}: No such file or directory. Expected" in said
+        assert "Check its spelling" in said
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_command_line_does_not_speak_of_arguments_in_python(stairs, tmp_path, capsys):
+    assert main(["explore", stairs, "--id", "nobody", "--export", str(tmp_path / "page.html")]) == 2
+    assert "Got --id nobody, which is not in the index" in capsys.readouterr().err
+    assert main(["explore", stairs, "--id", "nobody", "--no-browser"]) == 2
+    assert "--id nobody" in capsys.readouterr().err
+    assert main(["feedback", stairs, "who slipped?", "--model", "default"]) == 2
+    assert "neither --used nor --unused" in capsys.readouterr().err
+    with PredictiveAssociativeIndex.open(tmp_path / "other", embedder=ones) as index:
+        index.add(texts=["wet stairs"])
+    assert main(["search", str(tmp_path / "other"), "stairs", "--model", "default"]) == 2
+    said = capsys.readouterr().err
+    assert "or --same-embedder if" in said
+    assert "same_embedder=True" not in said
+
+
 def test_a_folder_of_another_store_is_refused_with_a_way_out(tmp_path):
     (tmp_path / "chroma.sqlite3").write_bytes(b"of another store")
     with pytest.raises(PAMError, match="new or empty"):

@@ -23,7 +23,7 @@ from pam_retriever.apps.tenant import add_tenant, asked, tenant_of, within
 from pam_retriever.apps.terminal import Parser, json_object
 from pam_retriever.embedding import Embedder
 from pam_retriever.embedding.text_models import DEFAULT, DEFAULT_MODEL, model_of_index
-from pam_retriever.errors import InvalidInput, PAMError, UnknownId, counted
+from pam_retriever.errors import InvalidInput, PAMError, counted
 from pam_retriever.experience.json_lines import EventLog, Fields
 from pam_retriever.index import PredictiveAssociativeIndex, learning
 from pam_retriever.types import Direction, Hit, Hits
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         terminal.end_output()
         return terminal.CLOSED_PIPE
     except (PAMError, OSError, UnicodeDecodeError) as error:
-        print(f"pam-retriever: {terminal.safe(str(error))}", file=sys.stderr)
+        print(f"pam-retriever: {terminal.message(error, parsed)}", file=sys.stderr)
         terminal.end_output()
         return 2
     except KeyboardInterrupt:
@@ -268,6 +268,8 @@ def _fit_folder(parsed: argparse.Namespace) -> None:
 
 
 def _feedback(parsed: argparse.Namespace) -> None:
+    if not parsed.used and not parsed.unused:
+        raise InvalidInput("Got neither --used nor --unused.", "ids of memories", "recall and search print ids.")
     with PredictiveAssociativeIndex.open(parsed.index) as whole:
         index = asked(whole, parsed)
         vector = _query(index, parsed)
@@ -323,10 +325,7 @@ def _query(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> Any
         raise InvalidInput("Got no query, or two.", "a text or --id", "Pass one of them.")
     if id is not None:
         terminal.refuse_model(parsed, "--id")
-        if id not in index:
-            raise UnknownId(
-                f"Got --id {id}, which is not in the index.", "an id that is", "recall and search print ids."
-            )
+        terminal.check_known(id, index)
         return id
     if not parsed.query.strip():
         raise InvalidInput("Got an empty text.", "a question in words", "Write it in quotation marks.")

@@ -81,6 +81,7 @@ def run(parsed: argparse.Namespace) -> None:
         if model is not None:
             held.close()
             index = held.enter_context(reading())
+        terminal.check_known(parsed.id, index)
         if parsed.export is not None:
             _export(index, parsed)
             return

@@ -7,22 +7,37 @@ import json
 import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import InvalidInput, PAMError, UnknownId
 
 CLOSED_PIPE = 141  # the exit status that a shell reports for a write to a closed pipe
 JOINERS = "\u200c\u200d"  # these occur within words of some scripts, and within emoji
 
 
 class Parser(ArgumentParser):
-    """Takes options by their whole names: otherwise ``search --mode association`` would name a model."""
+    """Takes options by their whole names: otherwise ``search --mode association`` would name a model.
+
+    The last argument may stand after options: ``recall notes -k 3 "wet stairs"``.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, allow_abbrev=False)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parses like argparse of Python 3.13, where an optional argument may stand after an option."""
+        parsed, left = super().parse_known_args(args, namespace)
+        last = [one for one in self._actions if one.nargs == "?" and not one.option_strings]
+        if len(left) == len(last) == 1 and left[0][:1] != "-" and getattr(parsed, last[0].dest) is None:
+            try:
+                setattr(parsed, last[0].dest, path(left[0]) if last[0].type is path else left[0])
+            except ArgumentTypeError as error:
+                self.error(str(error))
+            return parsed, []
+        return parsed, left
 
 
 def safe(text: str) -> str:
@@ -32,6 +47,25 @@ def safe(text: str) -> str:
 
 def _escaped(character: str) -> str:
     return " " if character.isspace() else character.encode("unicode_escape").decode("ascii")
+
+
+def message(error: Exception, parsed: Namespace) -> str:
+    """Returns what to print about an error, on one line. The system's own errors about a path name no remedy."""
+    if isinstance(error, OSError) and not isinstance(error, PAMError) and error.filename is not None:
+        told = f"{error.filename}: {error.strerror}. Expected a path that exists and may be used."
+        return safe(f"{told} Check its spelling and its permissions.")
+    text = str(error)  # which names an argument of Python
+    return safe(text.replace("same_embedder=True", "--same-embedder") if hasattr(parsed, "same_embedder") else text)
+
+
+def check_known(id: str | None, index: Container[str]) -> None:
+    """Checks that a memory has the id of ``--id``, if it was given.
+
+    Raises:
+        UnknownId: no memory has it.
+    """
+    if id is not None and id not in index:
+        raise UnknownId(f"Got --id {id}, which is not in the index.", "an id that is", "recall and search print ids.")
 
 
 def path(text: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -111,7 +112,7 @@ def _git(parsed: argparse.Namespace, model: ModelOf) -> None:
             lambda batches: tqdm(batches, desc="commits", unit="batch", disable=None),
         )
         print(f"{report}\n{index}")
-    print(f'Ask: pam-retriever recall {folder} "your change in words"')
+    print(f'Ask: pam-retriever recall {shlex.quote(str(folder))} "your change in words"')
 
 
 def _print(found: Sequence[FileHit], as_json: bool) -> None:
