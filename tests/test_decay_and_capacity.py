@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -233,10 +232,12 @@ def test_what_was_pruned_is_no_link_and_the_next_fit_begins_afresh(planted, tmp_
         now = [(hit.id, hit.score) for hit in index.recall("m185", k=37)]
         memories = index._store.links.memories
         index.observe(["m190", "m199"])
-        assert index._store.predictor_to_continue(asdict(QUICK), WINDOW) is None
+        assert index._store.predictor_to_continue(QUICK.to_stored(), WINDOW) is None
     with PredictiveAssociativeIndex.open(tmp_path / "index") as again:
         assert [hit.id for hit in again.recall("m185", k=37)][:5] == [id for id, _ in now][:5]
         assert again._store.links.memories == memories + 2
+        again.fit(window=WINDOW, config=QUICK, progress=False)
+        assert again._store.predictor_to_continue(QUICK.to_stored(), WINDOW) is not None  # it learnt only what is there
 
 
 @pytest.mark.parametrize("hops", [1, 2])

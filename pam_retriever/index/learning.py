@@ -310,7 +310,7 @@ class Learning(FeedbackMethods, Sequences, Imagining):
         """
         names = read_ids(ids, where, "delete_trajectory", "deletes them all")
         with self._lock.exclusive():
-            return self._store.delete_trajectories(self._numbers(None if ids is None else names, where))
+            return self._store.delete_trajectories(self._numbers(names, where))
 
     def _numbers(
         self, ids: list[str] | None, where: Mapping[str, object] | None, holding: list[str] | None = None
