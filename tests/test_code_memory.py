@@ -301,6 +301,9 @@ def test_recall_names_files_and_evidence(history):
     assert {hit.path for hit in hits} == {"net/wire.py", "core/backoff.py"}
     assert all(reason.subject.startswith("Retry on connection reset") for hit in hits for reason in hit.reasons)
     assert hits[0].commits == 6
+    assert [hit.path for hit in memory.recall("connection reset", k=9, where={"path": "core/backoff.py"})] == [
+        "core/backoff.py"
+    ]
     together = memory.changed_with(["./billing/sheet.py"], k=1)[0]
     assert (together.path, together.commits) == ("tables/rates.csv", 6)
     assert together.reasons[0].subject == "Invoice has wrong tax 5"

@@ -441,6 +441,8 @@ def test_bad_arguments_of_when():
             index.recall(when="July 2023", **options)
     empty = PredictiveAssociativeIndex(dim=DIM)
     assert empty.recall(when="July 2023").ids == []
+    with pytest.raises(InvalidInput, match=r"\$unknown"):
+        empty.recall(when="July 2023", where={"kind": {"$unknown": 1}})
     empty.add(VECTORS[:1])
     with pytest.raises(InvalidInput, match="no times"):
         empty.recall(when="July 2023")
