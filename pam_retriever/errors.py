@@ -130,6 +130,8 @@ def shortened(text: str | None, limit: int = 60) -> str:
 
 def id_advice(given: object) -> str:
     """Returns what to do about a value that is no id."""
+    if isinstance(given, str):
+        return "Give it a name."
     return "Pass its .id." if isinstance(getattr(given, "id", None), str) else "Use str(id)."
 
 

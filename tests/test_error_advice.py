@@ -178,6 +178,22 @@ def test_typical_mistakes_are_told_their_own_remedy(call, remedy):
     assert repr(index) == before
 
 
+def test_an_empty_name_is_not_to_be_turned_into_a_string(tmp_path):
+    index = PredictiveAssociativeIndex.open(tmp_path / "index", dim=2)
+    for call in (lambda: index.tenant(""), lambda: index.add([[1, 0]], [""])):
+        with pytest.raises(PAMError, match=r"'' .*Give it a name"):
+            call()
+    index.close()
+
+
+def test_the_embedder_of_another_script_is_told_a_name_that_both_can_have(tmp_path, monkeypatch):
+    monkeypatch.setattr(ones, "__module__", "__main__")  # the script that filled the index
+    PredictiveAssociativeIndex.open(tmp_path / "index", embedder=ones).add(texts=["wet stairs"])
+    monkeypatch.undo()
+    with pytest.raises(PAMError, match=r"__main__.*same_embedder=True.*model_name"):
+        PredictiveAssociativeIndex.open(tmp_path / "index", embedder=ones, read_only=True)
+
+
 def test_a_step_that_is_too_early_is_told_as_a_date():
     index = PredictiveAssociativeIndex(dim=2)
     index.append("today", [1, 0], timestamp=datetime(2026, 5, 2))

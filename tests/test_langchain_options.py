@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 from langchain_core.documents import Document
+from langchain_core.messages import HumanMessage
 from langchain_core.runnables import ConfigurableField
 from langchain_samples import DIM, TableEmbedder, fitted_sessions, ids_of
 
@@ -132,6 +133,18 @@ def outcome(ask):
 def test_a_blank_question_has_no_words_and_is_answered():
     for store in (two_users(), fitted_sessions()):
         assert len(store.recall("  ")) == len(PAMRetriever(vectorstore=store).invoke("")) == 4
+
+
+MISTAKEN_QUERIES = [({"question": "note 3"}, "itemgetter('question')"), (HumanMessage("note 3"), ".text")]
+
+
+@pytest.mark.parametrize(("query", "advice"), MISTAKEN_QUERIES)
+def test_a_query_that_a_chain_did_not_take_out_of_its_input_is_told_how(query, advice):
+    store = two_users()
+    for ask in (store.similarity_search, store.recall, PAMRetriever(vectorstore=store).invoke):
+        with pytest.raises(InvalidInput) as raised:
+            ask(query)
+        assert advice in raised.value.fix
 
 
 @pytest.mark.parametrize("method", ["similarity_search", "similarity_search_with_score", "recall"])

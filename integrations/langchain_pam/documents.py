@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, cast
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
+from langchain_core.messages import BaseMessage
 from pydantic import ValidationError
 
 from pam_retriever import FitConfig, Hit, InvalidInput, Record
@@ -156,6 +157,14 @@ def read_question(query: Any) -> str:
     Raises:
         InvalidInput: the query is no string, even if the embedder accepts it.
     """
+    if isinstance(query, Mapping | BaseMessage):
+        raise InvalidInput(
+            f"Got a query that is a {type(query).__name__}.",
+            "a string",
+            "Take it out before the retriever, for example itemgetter('question') | retriever."
+            if isinstance(query, Mapping)
+            else "Pass its .text.",
+        )
     return check_text(query, "the query")
 
 

@@ -99,10 +99,12 @@ class Embedder:
         # an older version stored the bare name of a class or function
         if self._same or used_before in (None, self.name, self._was_called):
             return
+        in_a_script = any(f"{name}".startswith("__main__.") for name in (self.name, used_before))
         raise InvalidInput(
             f"Got the embedder {self.name!r} for an index that was filled with {used_before!r}.",
             f"{used_before!r}: vectors of two embedders cannot be compared",
-            "Pass that one, or same_embedder=True if both make the same vectors.",
+            "Pass that one, or same_embedder=True if both make the same vectors."
+            + (" '__main__' is any script that is run: give your next embedder a model_name." if in_a_script else ""),
         )
 
     def new_name(self, used_before: str | None) -> str | None:
