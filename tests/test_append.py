@@ -105,6 +105,26 @@ def test_a_step_without_a_time_follows_one_with_a_time(planted):
     assert index.trajectories()[0].timestamps == (1.0, None, 1.0, 2.0)
 
 
+@pytest.mark.parametrize("timed", [False, True])
+def test_a_step_reads_no_more_of_a_long_trajectory_than_of_a_short_one(planted, timed):
+    """``append`` says that its cost does not grow with the length of the trajectory."""
+
+    def instructions(length: int) -> int:
+        index = PredictiveAssociativeIndex(dim=DIM)
+        ids = index.add(planted.vectors[:20])
+        times = list(range(length)) if timed else None
+        index.observe(Trajectory(ids=[ids[at % 20] for at in range(length)], timestamps=times, id="s"))
+        later = {"timestamp": length} if timed else {}
+        index.append("s", planted.vectors[20], **later)  # prepares statements
+        count, sqlite = [], index._store.database.connection._sqlite
+        sqlite.set_progress_handler(lambda: count.append(1), 100)
+        index.append("s", planted.vectors[21], **later)
+        sqlite.set_progress_handler(None, 0)
+        return len(count)
+
+    assert instructions(5000) < 2 * instructions(50)
+
+
 def test_a_step_and_its_memory_are_stored_together_or_not_at_all(planted, tmp_path, monkeypatch):
     index = PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM)
     index.append("s", planted.vectors[0], id="first")

@@ -91,7 +91,7 @@ class Memories(IndexBase):
         """Stores one more step of a trajectory: for example a turn of a dialogue.
 
         One transaction stores the memory and links it to the steps before it; recall uses both at once. The first step
-        creates the trajectory. The cost does not grow with the length of the trajectory.
+        creates the trajectory. Except in an engine, the cost does not grow with the length of the trajectory.
 
         Args:
             session: id of the trajectory.

@@ -37,7 +37,7 @@ class NewStep:
         Raises:
             InvalidInput: the step is earlier than the previous step, or its time is a number and others are dates.
         """
-        end = database.trajectories.end(self.session)
+        end = database.trajectories.end(self.session, self.timestamp is not None)
         self._check_kind(database, end)
         if end is not None and None not in (end.timestamp, self.timestamp) and self.timestamp < end.timestamp:  # type: ignore[operator]
             step, latest = _shown(self.timestamp, self.times.kind), _shown(end.timestamp, database.times.kind())

@@ -155,8 +155,11 @@ class Trajectories(Protocol):
         A memory that occurs twice within the window is evidence for itself only with ``repeats``.
         """
 
-    def end(self, id: str) -> TrajectoryEnd | None:
-        """Returns the end of the trajectory with this id; None if there is none."""
+    def end(self, id: str, timed: bool) -> TrajectoryEnd | None:
+        """Returns the end of the trajectory with this id; None if there is none. It has a timestamp only if ``timed``.
+
+        The search for the latest timestamp reads every step after it, all of them if none has one.
+        """
 
     def end_of(self, number: int) -> int:
         """Returns the position of the next step of the trajectory with this number; 0 if it has no step."""

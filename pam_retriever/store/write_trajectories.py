@@ -134,7 +134,8 @@ def stored_beginning(database: Database, episode: Episode, steps: Sequence[Step 
 
     None if there is none, or if the episode differs from the stored steps.
     """
-    end = None if episode.vectors is not None or None in steps else database.trajectories.end(episode.id)
+    new = episode.vectors is not None or None in steps
+    end = None if new else database.trajectories.end(episode.id, timed=False)
     if end is None or not 0 < end.position <= len(steps):
         return None
     stored = database.trajectories.steps_of(episode.id)

@@ -151,7 +151,7 @@ class MilvusTrajectories(SQLiteTrajectories):
 
     # ---- reading, one by one
 
-    def end(self, id: str) -> TrajectoryEnd | None:
+    def end(self, id: str, timed: bool) -> TrajectoryEnd | None:  # noqa: ARG002 - all steps are read
         found = self._steps_of(f"id == {quoted(id)}", self._calls.committed)
         if found is None:
             return None

@@ -81,7 +81,7 @@ class PostgresTrajectories:
 
     # ---- reading, one by one
 
-    def end(self, id: str) -> TrajectoryEnd | None:
+    def end(self, id: str, timed: bool) -> TrajectoryEnd | None:  # noqa: ARG002 - one query finds both
         found = self._database.fetch(
             "SELECT t.trajectory, coalesce(max(position), -1) + 1, max(timestamp) FROM trajectories AS t "
             "LEFT JOIN steps USING (trajectory) WHERE id = %s GROUP BY t.trajectory",

@@ -78,15 +78,12 @@ class SQLiteTrajectories:
 
     # ---- one by one
 
-    def end(self, id: str) -> TrajectoryEnd | None:
+    def end(self, id: str, timed: bool) -> TrajectoryEnd | None:
         found = self._fetch("SELECT trajectory FROM trajectories WHERE id = ?", [id])
         if not found:
             return None
-        number = found[0][0]
-        times = self._fetch(
-            "SELECT timestamp FROM steps WHERE trajectory = ? AND timestamp IS NOT NULL ORDER BY position DESC LIMIT 1",
-            [number],
-        )
+        number, latest = found[0][0], "trajectory = ? AND timestamp IS NOT NULL ORDER BY position DESC LIMIT 1"
+        times = self._fetch(f"SELECT timestamp FROM steps WHERE {latest}", [number]) if timed else []
         return TrajectoryEnd(number, self.end_of(number), times[0][0] if times else None)
 
     def end_of(self, number: int) -> int:
