@@ -234,3 +234,13 @@ def test_names_of_an_index_of_format_2_are_searched_for_again(tmp_path):
         assert not named(index)
     with PredictiveAssociativeIndex.open(folder) as index:
         assert named(index) == EXPECTED
+
+
+def test_letters_after_a_nul_are_words_too():
+    """SQLite's own functions end at NUL."""
+    index = PredictiveAssociativeIndex(dim=2)
+    index.add(np.ones((2, 2)), ["a", "b"], ["kettle\x00東京都", "京都"])
+    assert sorted(found_by_words(index, "京都")) == ["a", "b"]
+    database = index._store.database.connection
+    database.ensure(words.VOCABULARY)
+    assert database.fetch("SELECT count(*) FROM temp.places WHERE term = '京都'") == [(2,)]
