@@ -135,7 +135,16 @@ def test_a_blank_question_has_no_words_and_is_answered():
         assert len(store.recall("  ")) == len(PAMRetriever(vectorstore=store).invoke("")) == 4
 
 
+def test_an_unknown_search_type_is_told_all_that_there_are():
+    store = two_users()
+    for ask in (store.search, lambda *given: asyncio.run(store.asearch(*given))):
+        with pytest.raises(InvalidInput, match=r"'mmr'.*'associative'"):
+            ask("note 3", "asociative")
+        assert ids_of(ask("note 3", "similarity")) == ids_of(store.similarity_search("note 3"))
+
+
 MISTAKEN_QUERIES = [({"question": "note 3"}, "itemgetter('question')"), (HumanMessage("note 3"), ".text")]
+MISTAKEN_QUERIES += [(["note 3", "note 4"], "batch()")]
 
 
 @pytest.mark.parametrize(("query", "advice"), MISTAKEN_QUERIES)

@@ -33,6 +33,11 @@ GroupPosition = tuple[str, tuple[tuple[int, float | str], ...]]  # group, and th
 LONGEST_VALUE = 100  # characters of a value in an error
 SPLITTERS_ORDER = ("page", "start_index")  # the keys that order the chunks of one source
 OTHER, NUMBER, STRING = range(3)  # kinds of values, in sort order
+OF_OTHER_QUERIES: dict[type, str] = {
+    dict: "Take it out before the retriever, for example itemgetter('question') | retriever.",
+    BaseMessage: "Pass its .text.",
+    list: "Pass one string; batch() takes several, and PAMHistoryRetriever a chat.",
+}
 
 
 class RecallOptions(RecallArguments, total=False):
@@ -157,14 +162,9 @@ def read_question(query: Any) -> str:
     Raises:
         InvalidInput: the query is no string, even if the embedder accepts it.
     """
-    if isinstance(query, Mapping | BaseMessage):
-        raise InvalidInput(
-            f"Got a query that is a {type(query).__name__}.",
-            "a string",
-            "Take it out before the retriever, for example itemgetter('question') | retriever."
-            if isinstance(query, Mapping)
-            else "Pass its .text.",
-        )
+    for kind, fix in OF_OTHER_QUERIES.items():
+        if isinstance(query, kind):
+            raise InvalidInput(f"Got a query that is a {type(query).__name__}.", "a string", fix)
     return check_text(query, "the query")
 
 

@@ -383,14 +383,18 @@ class PAMVectorStore(StoredFeedback, VectorStore):
         return to_scored(await run_in_executor(None, partial(self._ask, cue, k, where, **arguments)))
 
     def search(self, query: str, search_type: str, **kwargs: Any) -> list[Document]:
-        """Answers one query as a retriever with this search type does; "associative" calls ``recall``."""
-        if search_type == "associative":
+        """Answers one query as a retriever with this search type does; "associative" calls ``recall``.
+
+        Raises:
+            InvalidInput: there is no such search type.
+        """
+        if _read_search_type(search_type) == "associative":
             return self.recall(query, **kwargs)
         return super().search(query, search_type, **kwargs)
 
     async def asearch(self, query: str, search_type: str, **kwargs: Any) -> list[Document]:
         """``search``, asynchronously."""
-        if search_type == "associative":
+        if _read_search_type(search_type) == "associative":
             return await self.arecall(query, **kwargs)
         return await super().asearch(query, search_type, **kwargs)
 
@@ -683,6 +687,15 @@ class PAMVectorStore(StoredFeedback, VectorStore):
             elif len({*ids, *moved}) > 1:  # too few documents to link: a trajectory without links replaces the old one
                 anew.append(Trajectory(ids=[moved[0]] * 2, salience=[0, 0], id=name))
         index.observe_many(anew)
+
+
+def _read_search_type(given: Any) -> str:
+    known = PAMVectorStoreRetriever.allowed_search_types
+    if given not in known:
+        raise InvalidInput(
+            f"Got search_type={given!r}.", f"one of {', '.join(map(repr, known))}", "Check its spelling."
+        )
+    return str(given)
 
 
 def _read_share(lambda_mult: Any) -> float:
