@@ -102,7 +102,7 @@ def test_a_fit_knows_what_was_deleted_while_it_trained(tmp_path, monkeypatch, ki
     fit = index.fit(config=QUICK, progress=False, background=True)
     assert trained.wait(PATIENCE)
     if gone == "memory":
-        index.erase("t0")
+        assert index.erase("t0").learnt, "these weights are stored later"
     else:
         index.delete_trajectory(index.trajectories()[0].id)
     goes_on.set()

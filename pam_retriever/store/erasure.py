@@ -40,14 +40,21 @@ class ErasureReport:
         )
 
 
-def erase(store: Store, ids: list[str]) -> ErasureReport:
-    """Deletes memories and overwrites their storage; see ``PredictiveAssociativeIndex.erase``."""
-    before = _counts(store)
+def erase(store: Store, ids: list[str], learning: bool) -> ErasureReport:
+    """Deletes memories and overwrites their storage; see ``PredictiveAssociativeIndex.erase``.
+
+    Args:
+        store: the store of the index.
+        ids: of the memories.
+        learning: whether a fit is running, whose weights may be trained on these memories, and are stored later.
+    """
+    before, forgotten = _counts(store), store.database.settings.get(FORGOTTEN)
     memories = store.delete(ids, with_learnt=True)
     with after_commit("The deletion is stored already; files may still hold bytes of it.", "Then call erase again."):
         overwritten, remaining = store.erase_removed()
     trajectories, feedback = (old - new for old, new in zip(before, _counts(store), strict=True))
-    learnt = store.predictor is not None and bool(store.database.settings.get(FORGOTTEN))
+    now = store.database.settings.get(FORGOTTEN)
+    learnt = bool(now) and (store.predictor is not None or (learning and now != forgotten))
     return ErasureReport(memories, trajectories, feedback, tuple(overwritten), tuple(remaining), learnt)
 
 
