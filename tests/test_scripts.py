@@ -225,6 +225,23 @@ def test_an_index_of_format_2_gets_the_words_of_now(tmp_path):
         assert found_by_words(index, "दिल्ली") == ["hindi"]
 
 
+def test_readers_of_an_index_of_format_2_follow_its_update(tmp_path):
+    """What a reader keeps of the words was read before the first writer indexed them again."""
+    folder = tmp_path / "index"
+    with PredictiveAssociativeIndex.open(folder, 2) as index:
+        index.add(np.ones((len(TEXTS), 2)), list(TEXTS), list(TEXTS.values()))
+    as_format_2(folder)
+    with (
+        PredictiveAssociativeIndex.open(folder, read_only=True, follow=True) as follower,
+        PredictiveAssociativeIndex.open(folder, read_only=True) as reader,
+    ):
+        assert found_by_words(follower, "长城") == found_by_words(reader, "长城") == []
+        PredictiveAssociativeIndex.open(folder).close()
+        assert found_by_words(follower, "长城") == ["chinese"]
+        reader.refresh()
+        assert found_by_words(reader, "长城") == ["chinese"]
+
+
 def test_names_of_an_index_of_format_2_are_searched_for_again(tmp_path):
     folder = tmp_path / "index"
     with PredictiveAssociativeIndex.open(folder, len(NAMED)) as index:

@@ -181,6 +181,7 @@ class Connection:
                     self.fetch(statement.replace("CREATE TABLE", "CREATE TEMP TABLE", 1))
             return
         with self.transaction():
+            self.changes.everything = True  # readers keep words of the old index
             for statement in update:
                 self.fetch(statement)
 
@@ -338,11 +339,8 @@ class Connection:
         self.known_version = None
         with explained(path):
             uri = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if settled else ''}"
-            source = sqlite3.connect(uri, uri=True, timeout=LOCK_SECONDS)
-            try:
+            with closing(sqlite3.connect(uri, uri=True, timeout=LOCK_SECONDS)) as source:
                 source.backup(self._sqlite)
-            finally:
-                source.close()
         self.check_schema()
 
     def copy_open(self, other: Connection) -> None:
