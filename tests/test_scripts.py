@@ -93,6 +93,7 @@ def test_a_vowel_sign_or_a_selector_is_no_word_alone(index, question):
         ("مُحَمَّد ـــ", "محمد"),
         ("\u0301 e\u0301 x\u0305", "e x"),
         ("हिन्दी में", "हिन्दी में"),
+        ("x\u20d7 i\ufe20a\ufe21 слово\u0483 1\ufe0f\u20e3", "x ia слово 1\ufe0f\u20e3"),
         ("naïve café, Ångström – “quoted” ❤️", "naïve café, Ångström – “quoted” ❤️"),
     ],
 )
@@ -186,6 +187,41 @@ def test_a_name_is_found_inside_a_text_without_spaces():
     hit = index.recall(np.ones(len(NAMED)), text="東京タワーの高さは？", k=1, explain=True)[0]
     assert hit.id == "tower"
     assert "東京タワー" in str(hit.mentions)
+
+
+@pytest.mark.parametrize("last", ["named", "text"])
+@pytest.mark.parametrize(
+    ("title", "text", "said"),
+    [
+        ("대한 민국", "우리는 대한 민국에서 놀았다", "대한 민국"),
+        ("대한 민국", "우리는 대한민국에서 놀았다", "대한민국"),
+        ("東京・タワー", "私は東京・タワーに行く", "東京・タワー"),
+        ("GPU加速", "彼はGPU 加速を使う", "GPU 加速"),
+        ("スーパーマーケットコンビニエンスストア", "近くのスーパーマーケットコンビニエンスストア", None),
+        ("จุฬาลงกรณ์มหาวิทยาลัย", "เรียนที่จุฬาลงกรณ์มหาวิทยาลัยแล้ว", None),
+        ("葛城市", "昨日、葛\U000e0100城市に行った", "葛\U000e0100城市"),
+        ("ﾄｳｷｮｳ塔", "昨日ﾄｳｷｮｳ塔へ", None),
+        ("نادي مصر", "زار نَادِي مصر", "نَادِي مصر"),
+    ],
+)
+def test_a_name_is_found_with_spaces_and_marks(anywhere, title, text, said, last):
+    """Whether the text or the memory with the name is added last."""
+    index = anywhere(2)
+    index.add([[1, 1]], ["other"], ["other"], [{"title": "other one"}])
+    for id in ("named", "text") if last == "text" else ("text", "named"):
+        index.add([[1, 1]], [id], [text if id == "text" else "x"], [{"title": title} if id == "named" else {}])
+    (hit,) = (hit for hit in index.recall("text", k=3, explain=True) if hit.mentions)
+    assert hit.id == "named"
+    mention = hit.mentions[0]
+    assert mention.name == (said or title)
+    assert mention.start == text.index(said or title)
+
+
+def test_a_name_does_not_end_before_a_vowel_sign():
+    index = PredictiveAssociativeIndex(dim=2)
+    texts = ["x", "คนนี้", "คนน ข้าว", "other"]
+    index.add(np.ones((4, 2)), ["named", "longer", "said", "other"], texts, [{"title": "คนน"}, {}, {}, {}])
+    assert [bool(index.recall(cue, k=1, explain=True)[0].mentions) for cue in ("longer", "said")] == [False, True]
 
 
 def as_format_2(folder, *statements):

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from pam_retriever.engines.words import WordCounter
-from pam_retriever.mentions.scripts import joined
+from pam_retriever.mentions.scripts import is_unspaced, joined, letters
 from pam_retriever.mentions.sql import SQL
 from pam_retriever.mentions.store import BEGINNING, Document, SQLiteMentions
 from pam_retriever.store.database import Memories
@@ -53,7 +53,13 @@ class EngineMentions(SQLiteMentions):
         return self._memories.rows()
 
     def rows_containing(self, phrase: str, limit: int) -> Int64:
-        terms = sorted({term for term, *_ in self._count_words([0], [joined(phrase)], ["{}"])}, key=len, reverse=True)
+        rows = self._rows_with(" ".join(letters(phrase)), limit)
+        # many texts have these letters, fewer have them beside each other
+        return rows if len(rows) < limit or not is_unspaced(phrase) else self._rows_with(joined(phrase), limit)
+
+    def _rows_with(self, text: str, limit: int) -> Int64:
+        """Returns at most ``limit`` rows of all texts with the words of a text, and maybe more."""
+        terms = sorted({term for term, *_ in self._count_words([0], [text], ["{}"])}, key=len, reverse=True)
         found, common = None, np.empty(0, np.int64)
         for term in terms:
             rows, _ = self._memories.positions(term, "text", COMMON)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from itertools import islice
+from itertools import accumulate, islice
 
 from pam_retriever.mentions.scripts import SELECTORS, is_optional, is_unspaced, spaced
 
@@ -80,7 +80,8 @@ def spans(text: str, folded: str, count: int | None = None) -> list[tuple[int, i
         return found
     # folding dropped combining marks, or put spaces around a letter: the position of each character that remains
     remain = [at for at, character in enumerate(text) if _FOLDING[ord(character)]]
-    counts = [len(spaced(_FOLDING[ord(text[at])])) for at in remain]
-    positions = [at for at, count in zip(remain, counts, strict=True) for _ in range(count)]
-    ends = [end for end, count in zip([*remain[1:], len(text)], counts, strict=True) for _ in range(count)]
-    return [(positions[start], ends[end - 1]) for start, end in found]
+    both = zip(remain, [*remain[1:], len(text)], strict=True)
+    inside = [(start, end) for start, end in both if _FOLDING[ord(text[start])] != " "]
+    ends = [*accumulate(end - start for start, end in found)]
+    starts = [0, *ends[:-1]]
+    return [(inside[first][0], inside[last - 1][1]) for first, last in zip(starts, ends, strict=False)]

@@ -18,12 +18,13 @@ from typing import cast
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.mentions.folding import CAPITALS, fold, words
+from pam_retriever.mentions.scripts import is_unspaced
 from pam_retriever.mentions.stop_words import STOP_WORDS as QUESTION_WORDS
 from pam_retriever.validation import check_flag, read_list
 
 DEFAULT_KEYS = ("title", "name", "aliases")
 MOST_NAMES = 64  # per memory
-MOST_WORDS = 16  # per name
+MOST_WORDS = 16  # per name; letters of scripts without spaces between words count half
 MOST_CHARACTERS = 256  # per name
 FEWEST_CHARACTERS = 2  # "C" and "7" are too common
 HEADING_WITHIN = 1000  # characters: the part of a text that is searched for a heading
@@ -289,7 +290,8 @@ def phrase_of(name: str) -> str | None:
         return None
     found = words(name)
     phrase = " ".join(found)
-    if not len(phrase) >= FEWEST_CHARACTERS or len(found) > MOST_WORDS or STOP_WORDS.issuperset(found):
+    most = 2 * MOST_WORDS if is_unspaced(phrase) else MOST_WORDS
+    if not len(phrase) >= FEWEST_CHARACTERS or len(found) > most or STOP_WORDS.issuperset(found):
         return None
     return phrase
 

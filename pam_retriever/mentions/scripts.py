@@ -36,7 +36,8 @@ _OPTIONAL_MARKS = (
 )
 SELECTORS = "\ufe00-\ufe0f"  # choose between forms of the character before, such as an emoji and a letter
 _IDEOGRAPHIC_SELECTORS = "\U000e0100-\U000e01ef"
-_DIACRITICS = "\u0300-\u036f"  # accents; SQLite removes only most of them
+# accents; SQLite removes only most of them
+_DIACRITICS = "\u0300-\u036f\u0483-\u0487\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20dc\u20e1\u20e5-\u20f0\ufe20-\ufe2f"
 
 _REMOVED = re.compile(f"[{_DIACRITICS}{_OPTIONAL_MARKS}{_IDEOGRAPHIC_SELECTORS}]+")
 _COMPOSED = re.compile(f"[{_EAST}{_FORMS}]+")
@@ -46,8 +47,8 @@ _CHANGED = re.compile(
     f"[{_DIACRITICS}{_OPTIONAL_MARKS}{_SOUTH_EAST}{_EAST}{_FORMS}{_IDEOGRAPHIC_SELECTORS}]",
 )
 _UNSPACED = re.compile(f"[{_EAST}{_SOUTH_EAST}]")
+_LETTER = re.compile(f"[{_EAST}]|{_CLUSTER.pattern}")
 _BETWEEN = re.compile(f"(?<=[{_EAST}{_SOUTH_EAST}]) +(?=[{_EAST}{_SOUTH_EAST}])")
-_OPTIONAL = re.compile(f"[{_DIACRITICS}{_OPTIONAL_MARKS}]")
 
 
 def is_unspaced(text: str) -> bool:
@@ -57,17 +58,22 @@ def is_unspaced(text: str) -> bool:
 
 def is_optional(character: str) -> bool:
     """Returns whether most texts leave a character out, such as a point for a vowel in Arabic and Hebrew."""
-    return _OPTIONAL.match(character) is not None
+    return _REMOVED.match(character) is not None
 
 
 def spaced(folded: str) -> str:
     """Puts a space before and after each letter of a script without spaces between words."""
-    return folded if folded.isascii() else _UNSPACED.sub(r" \g<0> ", folded)
+    return folded if folded.isascii() else _LETTER.sub(r" \g<0> ", folded)
 
 
 def joined(phrase: str) -> str:
     """Removes the spaces between such letters again."""
     return phrase if phrase.isascii() else _BETWEEN.sub("", phrase)
+
+
+def letters(phrase: str) -> list[str]:
+    """Returns the words of a spaced phrase as ``cut`` returns them, of scripts without spaces the letters alone."""
+    return spaced(_composed(joined(phrase))).split()
 
 
 def cut(text: str | None) -> str | None:
@@ -81,8 +87,11 @@ def cut(text: str | None) -> str | None:
     """
     if text is None or text.isascii() or not _CHANGED.search(text):
         return text
-    composed = _COMPOSED.sub(lambda match: unicodedata.normalize("NFKC", match.group()), _REMOVED.sub("", text))
-    return _RUN.sub(_pieces, composed)
+    return _RUN.sub(_pieces, _composed(_REMOVED.sub("", text)))
+
+
+def _composed(text: str) -> str:
+    return _COMPOSED.sub(lambda match: unicodedata.normalize("NFKC", match.group()), text)
 
 
 def _pieces(run: re.Match[str]) -> str:

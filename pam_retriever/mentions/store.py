@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pam_retriever.mentions.scripts import cut, joined
+from pam_retriever.mentions.scripts import cut, is_unspaced, letters
 from pam_retriever.mentions.sql import COUNT, MOST_COUNTED, NAMED, SQL, TEXTS, named_in, page_cache
 from pam_retriever.mentions.steps import KnownSteps
 from pam_retriever.types import Int64
@@ -143,9 +143,13 @@ class SQLiteMentions:
 
     def rows_containing(self, phrase: str, limit: int) -> Int64:
         """Returns the rows of all texts with these folded words in this order, and maybe more; at most ``limit``."""
+        words = f'"{cut(phrase)}"'
+        if is_unspaced(phrase):  # a text may have spaces, or pairs of letters, between the letters
+            each = letters(phrase)
+            words = f"""NEAR("{'" "'.join(each)}", {2 * len(each)})"""
         found = self._sql.fetch(
             "SELECT group_concat(rowid) FROM (SELECT rowid FROM words WHERE words MATCH ? LIMIT ?)",
-            [f'text : "{cut(joined(phrase))}"', limit],
+            [f"text : {words}", limit],
         )
         return _numbers(found[0][0])
 

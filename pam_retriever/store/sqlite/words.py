@@ -30,7 +30,7 @@ LABELS = "(SELECT group_concat(value, ' ') FROM json_each({0}.metadata) WHERE ty
 # Each call may wait for another thread that runs Python, so texts without such letters do without it
 _CUT = (
     "CASE WHEN length(CAST({0} AS BLOB)) = length({0}) OR "
-    "{0} NOT GLOB '*[\u0300-\u036f\u0590-\u1fff\u2c00-\U0010ffff]*' "
+    "{0} NOT GLOB '*[\u0300-\u036f\u0483-\u0487\u0590-\u1fff\u20d0-\u20f0\u2c00-\U0010ffff]*' "
     "AND NOT instr(CAST({0} AS BLOB), x'00') THEN {0} ELSE cut({0}) END"  # GLOB ends at NUL
 )
 
