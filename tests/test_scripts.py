@@ -289,6 +289,27 @@ def test_names_of_an_index_of_format_2_are_searched_for_again(tmp_path):
         assert named(index) == EXPECTED
 
 
+def test_ctrl_c_while_a_text_is_cut_is_ctrl_c(monkeypatch):
+    """SQLite calls ``cut``, and reports an error of its own in place of the interrupt."""
+    interrupts = [True]
+
+    def interrupted(text: str) -> str | None:
+        if interrupts and interrupts.pop():
+            raise KeyboardInterrupt
+        return cut(text)
+
+    monkeypatch.setattr(words, "cut", interrupted)
+    index = PredictiveAssociativeIndex(dim=2)
+    with pytest.raises(KeyboardInterrupt):
+        index.add([[1, 1]], ["a"], ["東京都"])
+    assert len(index) == 0
+    index.add([[1, 1]], ["a"], ["東京都"])
+    interrupts.append(True)
+    with pytest.raises(KeyboardInterrupt):
+        index.delete(["a"])
+    assert found_by_words(index, "京都") == ["a"]
+
+
 def test_letters_after_a_nul_are_words_too():
     """SQLite's own functions end at NUL."""
     index = PredictiveAssociativeIndex(dim=2)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pam_retriever.errors import IndexClosed, IndexFormatError, IndexLocked, PAMError, StorageError
 
@@ -33,6 +35,10 @@ SQLITE_ADVICE = {
     " read_only=True.",
 }
 DAMAGE = ("malformed", "decode", "file format")
+CALLED = "user-defined function raised exception"  # SQLite's message for an error of a Python function that it called
+
+_FAILED = object()  # no SQL value, so SQLite reports an error
+_of_function = threading.local()  # ``error``: the error of such a function, such as an interrupt
 
 
 class explained:  # noqa: N801 - a context manager; around every statement, so no generator, which takes longer
@@ -58,9 +64,36 @@ class explained:  # noqa: N801 - a context manager; around every statement, so n
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is None or isinstance(error, PAMError):
             return
+        if isinstance(error, sqlite3.OperationalError) and CALLED in str(error):
+            own = vars(_of_function).pop("error", None)
+            if own is not None:
+                raise own from None
         fault = _as_pam_error(error, self._path)
         if fault is not None:
             raise fault from error
+
+
+def for_sqlite(function: Callable[[str | None], str | None]) -> Callable[..., Any]:
+    """Returns a function that SQLite may call: ``explained`` raises its errors in place of SQLite's own error.
+
+    While SQLite runs, an interrupt waits for Python code, so it arrives before the first line of a function that SQLite
+    calls. A generator goes on inside its ``try``, which therefore sees the interrupt.
+    """
+    calls = _answers(function)
+    next(calls)
+    return calls.send
+
+
+def _answers(function: Callable[[str | None], str | None]) -> Generator[object, str | None, None]:
+    answer: object = None
+    while True:
+        try:
+            while True:
+                answer = function((yield answer))
+        except GeneratorExit:  # noqa: PERF203
+            return
+        except BaseException as error:  # noqa: BLE001 - ``explained`` raises it
+            _of_function.error, answer = error, _FAILED
 
 
 def _as_pam_error(error: BaseException, path: Path | None) -> PAMError | None:

@@ -21,6 +21,7 @@ import numpy as np
 from pam_retriever.mentions import folding
 from pam_retriever.mentions.scripts import cut, is_unspaced, split
 from pam_retriever.mentions.stop_words import content_words, without_question_words
+from pam_retriever.store.faults import for_sqlite
 from pam_retriever.types import Int64
 
 TOKENIZER = f"porter {folding.TOKENIZER}"
@@ -106,7 +107,7 @@ def _rebuild(fetch: Fetch) -> None:
 
 def set_up(connection: sqlite3.Connection) -> None:
     """Defines the SQL function that the triggers call, in a connection that may change memories."""
-    connection.create_function("cut", 1, cut, deterministic=True)
+    connection.create_function("cut", 1, for_sqlite(cut), deterministic=True)
 
 
 def positions(fetch: Fetch, term: str, column: str, most: int) -> tuple[Int64, Int64]:
