@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pam_retriever.mentions.folding import fold_words, spans
-from pam_retriever.mentions.scripts import is_unspaced
+from pam_retriever.mentions.folding import are_aligned, fold_words, spans
 from pam_retriever.mentions.vocabulary import Found, MemoryVocabulary
 
 Pairs = Mapping[tuple[str, str], int]  # the first two words of names -> the most words of such a name
@@ -75,13 +74,13 @@ def find(texts: Sequence[str], vocabulary: Vocabulary | MemoryVocabulary) -> lis
 def _occurrences(texts: Sequence[str], folded: Sequence[str], found: Iterable[Found]) -> list[list[Occurrence]]:
     """Returns the names in each text, given the names found in the folded texts."""
     result: list[list[Occurrence]] = [[] for _ in texts]
-    shorter: dict[int, list[tuple[int, int]]] = {}  # the words of texts whose characters folding moved
+    moved: dict[int, list[tuple[int, int]] | None] = {}  # the words of texts whose characters folding moved
     for one in found:
         at, start, end = one.text, one.start, one.end
-        if len(folded[at]) != len(texts[at]) or is_unspaced(folded[at]):
-            if at not in shorter:
-                shorter[at] = spans(texts[at], folded[at])
-            start, end = shorter[at][one.word][0], shorter[at][one.word + one.words - 1][1]
+        if at not in moved:
+            moved[at] = None if are_aligned(texts[at], folded[at]) else spans(texts[at], folded[at])
+        if (words := moved[at]) is not None:
+            start, end = words[one.word][0], words[one.word + one.words - 1][1]
         result[at].append(Occurrence(one.name, start, end))
     return result
 

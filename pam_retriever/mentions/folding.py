@@ -64,6 +64,11 @@ def words(text: str) -> list[str]:
     return fold_words(text).split()
 
 
+def are_aligned(text: str, folded: str) -> bool:
+    """Returns whether each character of ``text`` is at the same place in ``folded``, its text by ``fold_words``."""
+    return len(folded) == len(text) and not is_unspaced(folded)
+
+
 def spans(text: str, folded: str, count: int | None = None) -> list[tuple[int, int]]:
     """Returns the positions of the words of a text.
 
@@ -76,7 +81,7 @@ def spans(text: str, folded: str, count: int | None = None) -> list[tuple[int, i
         (start, end) in ``text`` of each word, in characters.
     """
     found = [match.span() for match in islice(WORD.finditer(folded), count)]
-    if len(folded) == len(text) and not is_unspaced(folded):
+    if are_aligned(text, folded):
         return found
     # folding dropped combining marks, or put spaces around a letter: the position of each character that remains
     remain = [at for at, character in enumerate(text) if _FOLDING[ord(character)]]

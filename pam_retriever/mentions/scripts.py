@@ -34,41 +34,46 @@ _OPTIONAL_MARKS = (
     "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670"
     "\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed"
 )
+FIRST_MARK = "\u0300"  # Python counts all earlier letters and digits as parts of words
 SELECTORS = "\ufe00-\ufe0f"  # choose between forms of the character before, such as an emoji and a letter
 _IDEOGRAPHIC_SELECTORS = "\U000e0100-\U000e01ef"
 # accents; SQLite removes only most of them
 _DIACRITICS = "\u0300-\u036f\u0483-\u0487\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20dc\u20e1\u20e5-\u20f0\ufe20-\ufe2f"
 
-_REMOVED = re.compile(f"[{_DIACRITICS}{_OPTIONAL_MARKS}{_IDEOGRAPHIC_SELECTORS}]+")
-_COMPOSED = re.compile(f"[{_EAST}{_FORMS}]+")
-_RUN = re.compile(f"[{_EAST}]+|[{_SOUTH_EAST}]+")
-_CLUSTER = re.compile(f"[{_SOUTH_EAST}][{_SOUTH_EAST_MARKS}]*")
-_CHANGED = re.compile(
-    f"[{_DIACRITICS}{_OPTIONAL_MARKS}{_SOUTH_EAST}{_EAST}{_FORMS}{_IDEOGRAPHIC_SELECTORS}]",
-)
-_UNSPACED = re.compile(f"[{_EAST}{_SOUTH_EAST}]")
-_LETTER = re.compile(f"[{_EAST}]|{_CLUSTER.pattern}")
-_BETWEEN = re.compile(f"(?<=[{_EAST}{_SOUTH_EAST}]) +(?=[{_EAST}{_SOUTH_EAST}])")
+# patterns, compiled when a text needs one: together they take 15 ms, which a process with ASCII alone need not wait for
+_REMOVED = f"[{_DIACRITICS}{_OPTIONAL_MARKS}{_IDEOGRAPHIC_SELECTORS}]+"
+_COMPOSED = f"[{_EAST}{_FORMS}]+"
+_RUN = f"[{_EAST}]+|[{_SOUTH_EAST}]+"
+_CLUSTER = f"[{_SOUTH_EAST}][{_SOUTH_EAST_MARKS}]*"
+_CHANGED = f"[{_DIACRITICS}{_OPTIONAL_MARKS}{_SOUTH_EAST}{_EAST}{_FORMS}{_IDEOGRAPHIC_SELECTORS}]"
+_UNSPACED = f"[{_EAST}{_SOUTH_EAST}]"
+_LETTER = f"[{_EAST}]|{_CLUSTER}"
+_BETWEEN = f"(?<={_UNSPACED}) +(?={_UNSPACED})"
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
 
 
 def is_unspaced(text: str) -> bool:
     """Returns whether a text has letters of a script without spaces between words."""
-    return not text.isascii() and _UNSPACED.search(text) is not None
+    return not text.isascii() and _compiled(_UNSPACED).search(text) is not None
 
 
 def is_optional(character: str) -> bool:
     """Returns whether most texts leave a character out, such as a point for a vowel in Arabic and Hebrew."""
-    return _REMOVED.match(character) is not None
+    return _compiled(_REMOVED).match(character) is not None
 
 
 def spaced(folded: str) -> str:
     """Puts a space before and after each letter of a script without spaces between words."""
-    return folded if folded.isascii() else _LETTER.sub(r" \g<0> ", folded)
+    return folded if folded.isascii() else _compiled(_LETTER).sub(r" \g<0> ", folded)
 
 
 def joined(phrase: str) -> str:
     """Removes the spaces between such letters again."""
-    return phrase if phrase.isascii() else _BETWEEN.sub("", phrase)
+    return phrase if phrase.isascii() else _compiled(_BETWEEN).sub("", phrase)
 
 
 def letters(phrase: str) -> list[str]:
@@ -85,32 +90,33 @@ def cut(text: str | None) -> str | None:
     Returns:
         The text itself, if it has only words with spaces between them.
     """
-    if text is None or text.isascii() or not _CHANGED.search(text):
+    if text is None or text.isascii() or not _compiled(_CHANGED).search(text):
         return text
-    return _RUN.sub(_pieces, _composed(_REMOVED.sub("", text)))
+    return _compiled(_RUN).sub(_pieces, _composed(_compiled(_REMOVED).sub("", text)))
 
 
 def _composed(text: str) -> str:
-    return _COMPOSED.sub(lambda match: unicodedata.normalize("NFKC", match.group()), text)
+    return _compiled(_COMPOSED).sub(lambda match: unicodedata.normalize("NFKC", match.group()), text)
 
 
 def _pieces(run: re.Match[str]) -> str:
     """Returns each letter, followed by the pair that it begins."""
     found = run.group()
-    letters = _CLUSTER.findall(found) if _CLUSTER.match(found) else list(found)
-    pieces = [""] * (2 * len(letters) - 1)
-    pieces[::2] = letters
-    pieces[1::2] = [first + second for first, second in zip(letters, letters[1:], strict=False)]
+    clusters = _compiled(_CLUSTER)
+    each = clusters.findall(found) if clusters.match(found) else list(found)
+    pieces = [""] * (2 * len(each) - 1)
+    pieces[::2] = each
+    pieces[1::2] = [first + second for first, second in zip(each, each[1:], strict=False)]
     return f" {' '.join(pieces)} "
 
 
 def split(text: str) -> list[str]:
     """Returns the words of a text, as the full-text index splits it; of scripts without spaces, whole runs."""
-    return re.findall(r"\w+", text) if text.isascii() else _word().findall(text)
+    return re.findall(r"\w+", text) if text.isascii() or max(text) < FIRST_MARK else _word().findall(text)
 
 
 @cache
 def _word() -> re.Pattern[str]:
     """Returns the pattern of a word: letters, digits, and the marks that Python does not count as letters."""
-    every = (chr(code) for code in range(0x300, 0x1F000) if not 0xFE00 <= code <= 0xFE0F)
+    every = (chr(code) for code in range(ord(FIRST_MARK), 0x1F000) if not 0xFE00 <= code <= 0xFE0F)
     return re.compile(f"[\\w{''.join(one for one in every if unicodedata.category(one) in ('Mn', 'Mc'))}]+")

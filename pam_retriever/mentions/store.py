@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pam_retriever.mentions.scripts import cut, is_unspaced, letters
+from pam_retriever.mentions.scripts import is_unspaced, letters
 from pam_retriever.mentions.sql import COUNT, MOST_COUNTED, NAMED, SQL, TEXTS, named_in, page_cache
 from pam_retriever.mentions.steps import KnownSteps
 from pam_retriever.types import Int64
@@ -143,13 +143,13 @@ class SQLiteMentions:
 
     def rows_containing(self, phrase: str, limit: int) -> Int64:
         """Returns the rows of all texts with these folded words in this order, and maybe more; at most ``limit``."""
-        words = f'"{cut(phrase)}"'
-        if is_unspaced(phrase):  # a text may have spaces, or pairs of letters, between the letters
-            each = letters(phrase)
-            words = f"""NEAR("{'" "'.join(each)}", {2 * len(each)})"""
+        words = letters(phrase)
+        query = f'"{" ".join(words)}"'
+        if is_unspaced(query):  # a text may have spaces, or pairs of letters, between the letters
+            query = f"""NEAR("{'" "'.join(words)}", {2 * len(words)})"""
         found = self._sql.fetch(
             "SELECT group_concat(rowid) FROM (SELECT rowid FROM words WHERE words MATCH ? LIMIT ?)",
-            [f"text : {words}", limit],
+            [f"text : {query}", limit],
         )
         return _numbers(found[0][0])
 
