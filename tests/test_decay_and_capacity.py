@@ -95,10 +95,10 @@ def test_bad_half_lives_are_refused(aged, options, message):
 
 
 def test_decay_without_any_timestamp_is_refused(fitted):
-    with pytest.raises(InvalidInput, match="timestamps"):
-        fitted.recall("m000", decay=1.0)
-    with pytest.raises(InvalidInput, match="timestamps"):
-        fitted.prune(keep=10, half_life=2.0)
+    with pytest.raises(InvalidInput, match=r"Got decay=1\.0 .*timestamps"):
+        fitted.recall("m000", decay=1)
+    with pytest.raises(InvalidInput, match=r"Got half_life=2\.0 .*timestamps"):
+        fitted.prune(keep=10, half_life=2)
     assert len(fitted) == 200
 
 

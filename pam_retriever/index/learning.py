@@ -345,7 +345,7 @@ class Learning(FeedbackMethods, Sequences, Imagining):
         keep, half_life = check_count("keep", keep), check_half_life(half_life)
         with self._lock.exclusive():
             if isinstance(half_life, float):
-                read_now(self._store.database, None)
+                read_now(self._store.database, None, f"half_life={half_life}")
             return self._store.forget(keep, half_life, shrink=True)
 
     def set_capacity(self, memories: int | None, half_life: float | Literal["auto"] | None = "auto") -> None:

@@ -68,8 +68,13 @@ def _complete(answer: Candidates, plain: Candidates, k: int, pool: int) -> bool:
     return len(answer.rows) == k and bool(answer.scores[-1] >= plain.scores[-1])
 
 
-def read_now(database: Database, now: Time | None) -> float:
+def read_now(database: Database, now: Time | None, given: str) -> float:
     """Returns the time from which ages are counted; by default the newest in the index.
+
+    Args:
+        database: with the timestamps.
+        now: the time, if the caller gave one.
+        given: the argument that needs timestamps, for the message.
 
     Raises:
         InvalidInput: the index has no timestamps, or the time is no number.
@@ -77,7 +82,7 @@ def read_now(database: Database, now: Time | None) -> float:
     newest = database.trajectories.newest_time()
     if newest is None:
         raise InvalidInput(
-            "Got decay for an index whose trajectories have no timestamps.",
+            f"Got {given} for an index whose trajectories have no timestamps.",
             "trajectories with timestamps",
             "Timestamps of add() do not count: pass append(timestamp=...), Trajectory(timestamps=...), "
             "or fit(group_by=, order_by=) with a number to order by.",

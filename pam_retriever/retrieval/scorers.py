@@ -126,7 +126,7 @@ def _around(scorer: Scorer, recall: Recall) -> Scorer:
     """Wraps a scorer as ``decay`` and ``faithful`` require."""
     view, settings = recall.view, recall.settings
     if settings.decay is not None:
-        decay = Decay(settings.decay, read_now(view.database, settings.now))
+        decay = Decay(settings.decay, read_now(view.database, settings.now, f"decay={settings.decay}"))
         scorer = DecayScorer(scorer, view.database, decay, settings.min_score)
     return FaithfulScorer(scorer, view) if settings.faithful else scorer
 
