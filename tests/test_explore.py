@@ -451,13 +451,21 @@ def folder(tmp_path_factory):
 def test_the_command_writes_a_file_of_a_question(folder, tmp_path, capsys):
     target = tmp_path / "report.html"
     assert main(["explore", str(folder), "--id", SINK, "--export", str(target)]) == 0
-    assert str(target) in capsys.readouterr().out
+    assert capsys.readouterr().out == f"Wrote {target}\n"
     text = target.read_text("utf-8")
     assert "Mr. Okafor" in text
     assert "met in" in text
-    # without a question the file shows the first memory
+
+
+def test_the_command_says_which_memory_it_wrote_without_a_question(folder, tmp_path, capsys):
+    target = tmp_path / "report.html"
     assert main(["explore", str(folder), "--export", str(target)]) == 0
     assert turns()[0]["text"] in target.read_text("utf-8")
+    said = capsys.readouterr().out
+    assert f"Wrote {target}" in said
+    assert "of the first memory" in said
+    assert turns()[0]["id"] in said
+    assert "--id" in said
 
 
 def test_the_file_needs_nothing_else_and_runs_nothing(dialogue):

@@ -126,9 +126,11 @@ def _model(parsed: argparse.Namespace, used: str | None) -> TextModel | None:
 def _export(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> None:
     from pam_retriever.explore import report
 
-    question = {"text": parsed.query} if parsed.query else {"id": parsed.id or _first(index)}
+    chosen = _first(index) if parsed.query is None and parsed.id is None else parsed.id
+    question = {"text": parsed.query} if parsed.query else {"id": chosen}
     parsed.export.write_text(report.write(index, question), "utf-8")
-    print(f"Wrote {parsed.export}")
+    of = "" if chosen == parsed.id else f", of the first memory, {chosen!r}: a question or --id chooses another"
+    print(f"Wrote {parsed.export}{of}")
 
 
 def _first(index: PredictiveAssociativeIndex) -> str:
