@@ -113,6 +113,25 @@ def test_the_command_line_does_not_speak_of_arguments_in_python(stairs, tmp_path
     assert "same_embedder=True" not in said
 
 
+def test_an_index_that_was_never_fitted_is_told_the_command(stairs, capsys):
+    """The advice was to call fit(trajectories), which a command line cannot."""
+    for arguments in (["--mode", "specific"], ["--mode", "association"], ["--hops", "2"]):
+        assert main(["recall", stairs, "--id", "stairs", *arguments]) == 2
+        said = capsys.readouterr().err
+        assert f"pam-retriever fit EVENTS.jsonl '{stairs}'" in said
+        assert "fit(" not in said
+        assert "search()" not in said
+
+
+def test_an_argument_of_python_is_renamed_in_the_advice_alone(tmp_path, capsys):
+    """A value that looks like it stays as it was given."""
+    folder = tmp_path / "same_embedder=True"
+    with PredictiveAssociativeIndex.open(folder, embedder=ones) as index:
+        index.add(texts=["wet stairs"])
+    assert main(["search", str(folder), "stairs", "--tenant", "same_embedder=True"]) == 2
+    assert "no tenant 'same_embedder=True'" in capsys.readouterr().err
+
+
 def test_a_folder_of_another_store_is_refused_with_a_way_out(tmp_path):
     (tmp_path / "chroma.sqlite3").write_bytes(b"of another store")
     with pytest.raises(PAMError, match="new or empty"):

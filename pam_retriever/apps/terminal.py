@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Container, Mapping, Sequence
@@ -12,7 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from pam_retriever.errors import InvalidInput, PAMError, UnknownId
+from pam_retriever.errors import InvalidInput, NotFitted, PAMError, UnknownId
 
 CLOSED_PIPE = 141  # the exit status that a shell reports for a write to a closed pipe
 JOINERS = "\u200c\u200d"  # these occur within words of some scripts, and within emoji
@@ -50,12 +51,23 @@ def _escaped(character: str) -> str:
 
 
 def message(error: Exception, parsed: Namespace) -> str:
-    """Returns what to print about an error, on one line. The system's own errors about a path name no remedy."""
+    """Returns what to print about an error, on one line, with a remedy on the command line.
+
+    The system's own errors about a path name none.
+    """
     if isinstance(error, OSError) and not isinstance(error, PAMError) and error.filename is not None:
         told = f"{error.filename}: {error.strerror}. Expected a path that exists and may be used."
         return safe(f"{told} Check its spelling and its permissions.")
-    text = str(error)  # which names an argument of Python
-    return safe(text.replace("same_embedder=True", "--same-embedder") if hasattr(parsed, "same_embedder") else text)
+    if not isinstance(error, PAMError):
+        return safe(str(error))
+    fix = error.fix  # which names arguments and calls of Python
+    if isinstance(error, NotFitted):
+        tenant = f" --tenant {shlex.quote(parsed.tenant)}" if parsed.tenant else ""
+        command = f"pam-retriever fit EVENTS.jsonl {shlex.quote(str(parsed.index))}{tenant}"
+        fix = f"Use pam-retriever search, or fit events first: {command}"
+    elif hasattr(parsed, "same_embedder"):
+        fix = fix.replace("same_embedder=True", "--same-embedder")
+    return safe(f"{error.got} Expected {error.expected}. {fix}")
 
 
 def check_known(id: str | None, index: Container[str]) -> None:
