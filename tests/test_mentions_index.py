@@ -347,7 +347,7 @@ def test_repair_rebuilds_mentions(tmp_path):
 def _format_1(folder):
     """Converts the index in a folder to format 1."""
     tables = [f"DROP TABLE {table}" for table in (*TABLES, "times", "uses", "feedback")]
-    old_words = (*words.UPDATE[:4], *words.OLD_SCHEMA)
+    old_words = (*words.UPDATE[:4], *words.FORMAT_1)
     _change(
         folder,
         "DROP TRIGGER feedback_without_use",

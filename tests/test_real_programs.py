@@ -23,6 +23,7 @@ PROGRAMS = [
     "real.code_memory --tasks code-flask --most 5",
     "real.documents --tune",
     "real.documents --cues",
+    "real.identifiers --tasks code-flask toollens --tune judge --most 5",
     "real.first_requests --data locomo hotpot code-flask",
     "real.lexical --texts 200",
     "real.locomo",

@@ -1,4 +1,4 @@
-"""Cuts texts in scripts without spaces between words, for the full-text index.
+"""Cuts texts into words for the full-text index: scripts without spaces between words, and parts of identifiers.
 
 Chinese, Japanese, Thai, Lao, Khmer and Burmese put no spaces between words, and Korean appends particles to them. A
 run of their letters becomes each letter and each pair of neighbours: "東京都" becomes 東 東京 京 京都 都. Pairs
@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import cache
+
+from pam_retriever.mentions.identifiers import with_parts
 
 # ranges of characters, for the brackets of a pattern
 _HAN = (
@@ -88,9 +90,12 @@ def cut(text: str | None) -> str | None:
         text: any text; None for none.
 
     Returns:
-        The text itself, if it has only words with spaces between them.
+        The text itself, if it has only words with spaces between them, and none such as ``HTTPDigestAuth``.
     """
-    if text is None or text.isascii() or not _compiled(_CHANGED).search(text):
+    if text is None:
+        return None
+    text = with_parts(text)
+    if text.isascii() or not _compiled(_CHANGED).search(text):
         return text
     return _compiled(_RUN).sub(_pieces, _composed(_compiled(_REMOVED).sub("", text)))
 

@@ -16,7 +16,7 @@ from pam_retriever.store.faults import explained
 from pam_retriever.store.folder.files import write_atomically
 
 FORMAT = "pam-retriever-index"
-FORMAT_VERSION = 3  # 2 added feedback; 3 has the words of all scripts
+FORMAT_VERSION = 4  # 2 added feedback; 3 has the words of all scripts, 4 the parts of identifiers
 MANIFEST = "manifest.json"
 DATABASE = re.compile(r"memories-[0-9a-f]{8,64}\.sqlite")
 SHA256 = re.compile(r"[0-9a-f]{64}")

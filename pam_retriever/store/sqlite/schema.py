@@ -87,8 +87,9 @@ def _statements(tables: str) -> tuple[str, ...]:
 
 
 _ADDED = (*_statements(FEEDBACK_TABLES), *FEEDBACK_TRIGGERS, *_statements(TIMES_TABLES), *mentions.SCHEMA)
-FORMAT_1 = (*_statements(TABLES), *words.OLD_SCHEMA)
+FORMAT_1 = (*_statements(TABLES), *words.FORMAT_1)
 FORMAT_2 = (*FORMAT_1, *_ADDED)
+FORMAT_3 = (*_statements(TABLES), *words.FORMAT_3, *_ADDED)
 SCHEMA = (*_statements(TABLES), *words.SCHEMA, *_ADDED)
 # names were folded by the old tokenizer; without this setting, the next query searches for names and mentions
 _NAMES_AGAIN = (
@@ -99,6 +100,7 @@ _NAMES_AGAIN = (
 OLDER = (
     (FORMAT_1, (*words.UPDATE, *_ADDED)),
     (FORMAT_2, (*words.UPDATE, _NAMES_AGAIN)),
+    (FORMAT_3, words.UPDATE),
 )
 
 WRONG = {

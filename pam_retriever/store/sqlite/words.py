@@ -1,8 +1,8 @@
 """The full-text index of the memories: SQLite's FTS5, changed in the same transaction as the memories.
 
 Each text is one document. The strings in its metadata are its labels. The index holds no copy of the texts; triggers
-update it at every write. ``scripts.cut`` puts spaces into texts of scripts that have none; the triggers call it as an
-SQL function, only for texts that may have such letters.
+update it at every write. ``scripts.cut`` puts spaces into texts of scripts that have none, and between the parts of
+identifiers; the triggers call it as an SQL function, only for texts that may have such letters.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from pam_retriever.mentions import folding
+from pam_retriever.mentions.identifiers import with_parts
 from pam_retriever.mentions.scripts import cut, is_unspaced, split
 from pam_retriever.mentions.stop_words import content_words, without_question_words
 from pam_retriever.store.faults import for_sqlite
@@ -29,32 +30,33 @@ OLD_TOKENIZER = "porter unicode61 remove_diacritics 2"  # of formats 1 and 2: it
 LABELS = "(SELECT group_concat(value, ' ') FROM json_each({0}.metadata) WHERE type = 'text')"
 # letters that ``cut`` may change are accents, or after U+0590; quotes, dashes and symbols are no reason to call it.
 # Each call may wait for another thread that runs Python, so texts without such letters do without it
-_CUT = (
+_CUT_SCRIPTS = (  # all of it in format 3
     "CASE WHEN length(CAST({0} AS BLOB)) = length({0}) OR "
     "{0} NOT GLOB '*[\u0300-\u036f\u0483-\u0487\u0590-\u1fff\u20d0-\u20f0\u2c00-\U0010ffff]*' "
     "AND NOT instr(CAST({0} AS BLOB), x'00') THEN {0} ELSE cut({0}) END"  # GLOB ends at NUL
 )
+# or the parts of identifiers; GLOB takes ten times as long as lower
+_CUT = f"CASE WHEN {{0}} <> lower({{0}}) AND {{0}} GLOB '*[a-z][A-Z]*' THEN cut({{0}}) ELSE {_CUT_SCRIPTS} END"
 
 
-def _columns(memory: str, now: bool = True) -> str:
-    """Returns the SQL of row, text and labels of a memory, as they are indexed; not ``now``: in formats 1 and 2."""
+def _columns(memory: str, cut: str | None = _CUT) -> str:
+    """Returns the SQL of row, text and labels of a memory, as they are indexed; ``cut`` is None in formats 1 and 2."""
     text, labels = f"{memory}.text", LABELS.format(memory)
-    if now:
-        text = _CUT.format(text)
-        labels = f"(SELECT {_CUT.format('said')} FROM (SELECT {labels} AS said))"
+    if cut:
+        text = cut.format(text)
+        labels = f"(SELECT {cut.format('said')} FROM (SELECT {labels} AS said))"
     return f"{memory}.row, {text}, {labels}"
 
 
-def _schema(tokenizer: str, now: bool) -> tuple[str, ...]:
-    """Returns the full-text index and the triggers that update it."""
-    add = f"INSERT INTO words (rowid, text, labels) SELECT {_columns('new', now)}"
+def _schema(tokenizer: str, cut: str | None) -> tuple[str, ...]:
+    """Returns the full-text index and the triggers that update it. The tokenizer is an SQL string."""
+    add = f"INSERT INTO words (rowid, text, labels) SELECT {_columns('new', cut)}"
     remove = (
         "INSERT INTO words (words, rowid, text, labels) "
-        f"SELECT 'delete', {_columns('old', now)} WHERE old.text IS NOT NULL;"
+        f"SELECT 'delete', {_columns('old', cut)} WHERE old.text IS NOT NULL;"
     )
-    quote = '"' if now else "'"
     return (
-        f"CREATE VIRTUAL TABLE words USING fts5 (text, labels, content = '', tokenize = {quote}{tokenizer}{quote})",
+        f"CREATE VIRTUAL TABLE words USING fts5 (text, labels, content = '', tokenize = {tokenizer})",
         f"CREATE TRIGGER words_added AFTER INSERT ON memories WHEN new.text IS NOT NULL BEGIN {add}; END",
         f"CREATE TRIGGER words_removed AFTER DELETE ON memories WHEN old.text IS NOT NULL BEGIN {remove} END",
         "CREATE TRIGGER words_changed AFTER UPDATE OF text, metadata ON memories "
@@ -62,8 +64,9 @@ def _schema(tokenizer: str, now: bool) -> tuple[str, ...]:
     )
 
 
-SCHEMA = _schema(TOKENIZER, now=True)
-OLD_SCHEMA = _schema(OLD_TOKENIZER, now=False)
+SCHEMA = _schema(f'"{TOKENIZER}"', _CUT)
+FORMAT_3 = _schema(f'"{TOKENIZER}"', _CUT_SCRIPTS)
+FORMAT_1 = _schema(f"'{OLD_TOKENIZER}'", None)  # and 2
 _ADD_ALL = f"INSERT INTO words (rowid, text, labels) SELECT {_columns('memories')} FROM memories WHERE text IS NOT NULL"
 # the words of all memories are indexed again
 UPDATE = (
@@ -171,7 +174,7 @@ class Tokenizer:
 
     def __call__(self, text: str) -> list[str]:
         """Returns distinct terms, sorted, without terms that are too long. Omits stop words if other words exist."""
-        text = text.replace("\x00", " ").lower()
+        text = with_parts(text.replace("\x00", " ")).lower()
         if is_unspaced(text):
             text = without_question_words(text)
         words = dict.fromkeys(content_words(split(cut(text) or "")))

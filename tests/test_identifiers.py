@@ -1,0 +1,83 @@
+"""The parts of words such as ``HTTPDigestAuth`` are found, beside the words themselves."""
+
+import numpy as np
+import pytest
+from test_scripts import as_older, found_by_words
+
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.mentions.identifiers import LONGEST, with_parts
+from pam_retriever.store.sqlite import words
+
+TEXTS = {
+    "code": "class HTTPDigestAuth(AuthBase):",
+    "tool": "getWeatherByCity: a forecast",
+    "snake": "spike_generator_group",
+    "plain": "nothing of it",
+}
+
+
+@pytest.mark.parametrize(
+    ("word", "parts"),
+    [
+        ("HTTPDigestAuth", "HTTP Digest Auth"),
+        ("getHTTP", "get HTTP"),
+        ("Conv2DLayer", None),
+        ("xConv2DLayers", "Conv2D Layers"),
+        ("eBay", "Bay"),
+        ("pH", ""),
+        ("naïveBayes", "naïve Bayes"),
+        ("useGPU加速", "use GPU"),
+        ("HTTP", None),
+        ("Http", None),
+        ("http_digest", None),
+        ("a" * LONGEST + "B", None),
+        ("a" * (LONGEST - 1) + "Bc", None),
+        ("ab" * (LONGEST // 2 - 1) + "Bc", "ab" * (LONGEST // 2 - 1) + " Bc"),
+        ("", None),
+    ],
+)
+def test_the_parts_of_a_word(word, parts):
+    rest = "加速" if "加" in word else ""
+    expected = word if parts is None else f"{word.removesuffix(rest)} {parts}".rstrip() + rest
+    assert with_parts(f"a {word} b_{word}_c") == f"a {expected} b_{expected}_c"
+
+
+@pytest.fixture
+def index(anywhere):
+    index = anywhere(2)
+    by = [{"by": f"user{id.title()}"} for id in TEXTS]
+    index.add(np.ones((len(TEXTS), 2)), list(TEXTS), list(TEXTS.values()), by)
+    return index
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("a digital test", []),
+        ("digest", ["code"]),
+        ("HttpDigest", ["code"]),
+        ("httpdigestauth", ["code"]),
+        ("the weather of a city", ["tool"]),
+        ("SpikeGenerator", ["snake"]),
+    ],
+)
+def test_a_part_is_found(index, question, found):
+    assert found_by_words(index, question) == found
+
+
+def test_a_part_of_a_word_in_the_metadata_is_found(index):
+    hits = index.recall(np.ones(2), text="plain", k=4, explain=True)
+    assert [hit.id for hit in hits if hit.sources.get("labels", 0) > 0] == ["plain"]
+
+
+def test_an_index_of_format_3_gets_the_parts_of_its_words(tmp_path):
+    folder = tmp_path / "index"
+    with PredictiveAssociativeIndex.open(folder, 2) as index:
+        index.add(np.ones((len(TEXTS), 2)), list(TEXTS), list(TEXTS.values()))
+    as_older(folder, words.FORMAT_3)
+    with PredictiveAssociativeIndex.open(folder, read_only=True) as index:
+        assert found_by_words(index, "digest") == []
+    with PredictiveAssociativeIndex.open(folder) as index:
+        assert found_by_words(index, "digest") == ["code"]
+        index.delete(["code"])
+        assert found_by_words(index, "digest") == []
