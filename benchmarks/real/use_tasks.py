@@ -18,9 +18,9 @@ from pam_retriever.apps.code import Repository, learn, learning
 
 Scores = npt.NDArray[np.float32]
 TASKS = ("toollens", "code-flask", "code-brian2", "code-requests")
-LAST = {"toollens": 6000}
+LAST = {"toollens": 6000, "debian-depends": 6000, "debian-tags": 6000}
 ELSE_LAST = 3000
-UNTIMED = ("toollens", "locomo")  # data sets without a meaningful order
+UNTIMED = ("toollens", "locomo", "debian-depends", "debian-tags")  # data sets without a meaningful order
 
 
 @dataclass(frozen=True)
