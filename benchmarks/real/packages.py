@@ -80,13 +80,11 @@ def write_task(folder: Path, asked: Asked, text: Callable[[str], str], tests: in
     left = [(request, [item for item in used if item in kept]) for request, used in asked]
     there = [one for one in left if 1 <= len(one[1]) <= MOST_USED]
     there = [there[at] for at in np.random.default_rng(0).permutation(len(there))]
-    rows: list[dict[str, object]] = [
-        {"time": at, "cue": request, "used": used} for at, (request, used) in enumerate(there)
-    ]
+    rows: list[dict[str, object]] = []
+    for at, (request, used) in enumerate(there):
+        rows.append({"time": at, "cue": request, "used": used})
     if len(rows) <= tests:
-        raise SystemExit(
-            f"{folder.name} has {len(rows)} requests. Expected more than the {tests} tests. Lower --tests."
-        )
+        raise SystemExit(f"{folder.name} has {len(rows)} requests. Expected more than {tests} tests. Lower --tests.")
     parts: dict[str, list[dict[str, object]]] = {
         "memories": [{"id": item, "text": text(item)} for item in items],
         "experience": rows[:-tests],
