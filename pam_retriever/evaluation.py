@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -168,7 +169,7 @@ def evaluate(
         index: has ``recall(query, k=...)``.
         questions: Q queries, each a vector or an id, as ``recall`` takes them.
         relevant: the relevant ids of each question; at least one each. An id that is not in the index counts as not
-            found.
+            found; a warning names such ids.
         ks: depths of the metrics, each at least 1.
         recall: returns the hits of one question, in place of ``index.recall``, for example
             ``lambda query, k: index.search(query, k=k)``.
@@ -198,6 +199,7 @@ def evaluate(
         fix = "For questions in words pass recall=lambda text, k: index.recall(text=text, k=k)."
         raise UnknownId(error.got, "vectors, or ids in the index", fix) from error
     _check_kinds(ranked, relevant)
+    _warn_of_unknown(index, ranked, relevant)
     return evaluate_rankings(ranked, relevant, ks=ks, seed=seed)
 
 
@@ -225,6 +227,20 @@ def _check_kinds(ranked: Sequence[Sequence[str]], relevant: Sequence[Collection[
                     "strings, as the ids of the hits",
                     "Use str(id).",
                 )
+
+
+def _warn_of_unknown(index: Recalls, ranked: Sequence[Sequence[str]], relevant: Sequence[Collection[str]]) -> None:
+    """Warns of relevant ids that no hit has and that are not in the index: they may be misspelt."""
+    if not (hasattr(index, "recall") and isinstance(index, Container)):
+        return
+    found = {id for row in ranked for id in row}
+    unknown = [id for id in dict.fromkeys(id for right in relevant for id in right) if not (id in found or id in index)]
+    if unknown:
+        warnings.warn(
+            f"Got {counted(len(unknown), 'relevant id')} that the index does not have: {unknown[:5]}. "
+            "They count as not found. Check their spelling, and that their memories were added.",
+            stacklevel=3,
+        )
 
 
 def evaluate_rankings(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,6 +113,20 @@ def test_numbers_are_no_ids_of_hits_that_are_strings():
     with pytest.raises(InvalidInput, match=r"Question 1 has the relevant id 3 \(int\).*str\(id\)"):
         evaluate(FixedRetriever(), ["x", "y"], [["a"], [3]])
     assert evaluate(None, ["x"], [[3]], ks=[1], recall=lambda query, k: [Hit(3)])["recall@1"].mean == 1
+
+
+def test_relevant_ids_that_the_index_does_not_have_are_named_in_a_warning():
+    index = PredictiveAssociativeIndex(dim=4)
+    index.add(np.eye(4), ids=list("abcd"))
+    questions = np.eye(4)[:2] + 0.1  # a vector of a stored memory would not find this memory
+    for recall in (None, lambda query, k: index.search(query, k=k)):
+        with pytest.warns(UserWarning, match=r"2 relevant ids that the index does not have: \['x', 'y'\]"):
+            found = evaluate(index, questions, [["a", "x"], ["b", "x", "y"]], ks=[4], recall=recall)
+        assert found.per_question["recall@4"].tolist() == pytest.approx([1 / 2, 1 / 3])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        evaluate(index, questions, [["a"], ["b", "d"]], ks=[1])
+        evaluate(index, ["a"], [["x"]], ks=[1], recall=lambda query, k: [Hit("x")])  # of another index
 
 
 def test_a_depth_beyond_all_hits_takes_no_memory():
