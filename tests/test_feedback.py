@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -156,10 +158,24 @@ def test_it_is_on_disk_when_the_call_returns_and_in_every_copy(tmp_path):
         assert PredictiveAssociativeIndex.load(tmp_path / path).feedbacks() == expected
 
 
-def test_a_folder_of_format_1_takes_feedback(tmp_path):
-    import json
-    import shutil
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_reader_of_format_1_sees_what_the_first_writer_adds(tmp_path, follow):
+    """Its own empty tables stood for those that the format did not have."""
+    shutil.copytree(GOLDEN, tmp_path / "old")
+    with PredictiveAssociativeIndex.open(tmp_path / "old", read_only=True, follow=follow) as reader:
+        assert reader.feedbacks() == []
+        with PredictiveAssociativeIndex.open(tmp_path / "old") as index:
+            index.feedback([1.0, 0.0, 0.0], ["m0"], id="f")
+            index.update("m0", timestamp=datetime(2026, 5, 2, tzinfo=timezone.utc))
+            reader.refresh()
+            assert reader.feedbacks() == index.feedbacks()
+            assert reader.get(["m0"]) == index.get(["m0"])
+            index.feedback([0.0, 1.0, 0.0], ["m1"], id="g")
+            reader.refresh()
+            assert [one.id for one in reader.feedbacks()] == ["f", "g"]
 
+
+def test_a_folder_of_format_1_takes_feedback(tmp_path):
     shutil.copytree(GOLDEN, tmp_path / "old")
     with PredictiveAssociativeIndex.open(tmp_path / "old", read_only=True) as reader:
         assert reader.feedbacks() == []  # reading does not convert the folder to the new format

@@ -50,6 +50,7 @@ class Connection:
     Attributes:
         changes: the changes of the current transaction, or of the last one.
         mode: the given mode, or the mode that ``forbid_writing`` set.
+        outdated: whether a reader found an older schema when it connected.
         known_version: the version, if nobody else can change it; None for a reader, and inside a transaction.
 
     Raises:
@@ -70,7 +71,7 @@ class Connection:
         self._before_change, self._immutable, self._own = before_change, immutable, list[str]()
         self._page_size = page_size
         self.path, self._schema, self.mode, self.read_only = path, schema, mode, mode in ("read", "follow")
-        self._older = older
+        self._older, self.outdated = older, False
         # Python shares prepared statements between threads, so one statement has to end before the next begins
         self._mutex = threading.RLock()
         self._inode: handles.Inode | None = None
@@ -176,6 +177,7 @@ class Connection:
                 "Restore it from a copy.",
             )
         if self.read_only:
+            self.outdated = True
             for statement in update:
                 if statement.lstrip().startswith("CREATE TABLE"):
                     self.fetch(statement.replace("CREATE TABLE", "CREATE TEMP TABLE", 1))

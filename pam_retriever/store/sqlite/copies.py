@@ -222,11 +222,12 @@ class Copies:
             connection.renew_snapshot()
         else:
             self._snapshots.renew()
-        if connection.path is None or connection.path.name != read_manifest(folder)["database"]:
+        seen, version = self.version, connection.version
+        updated = connection.outdated and seen != version  # a writer may have brought the schema up to date
+        if updated or connection.path is None or connection.path.name != read_manifest(folder)["database"]:
             snapshot.view(folder, self._replace, "read" if self._snapshots is None else "follow")
             database.close()
             return True
-        seen, version = self.version, connection.version
         if seen == version:
             return False
         self.version = UNKNOWN  # after an interrupt, everything is read again
