@@ -14,6 +14,7 @@ from pam_retriever.mentions.scripts import cut, split
 from pam_retriever.mentions.stop_words import without_question_words
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.store.folder.files import checksum_of
+from pam_retriever.store.folder.repair import check
 from pam_retriever.store.sqlite import words
 
 TEXTS = {
@@ -277,6 +278,21 @@ def test_readers_of_an_index_of_format_2_follow_its_update(tmp_path):
         assert found_by_words(follower, "长城") == ["chinese"]
         reader.refresh()
         assert found_by_words(reader, "长城") == ["chinese"]
+
+
+def test_a_copy_that_a_reader_of_format_2_saves_has_the_words_of_now(tmp_path):
+    """Its manifest says that it is of the present format."""
+    folder, copy = tmp_path / "index", tmp_path / "copy"
+    with PredictiveAssociativeIndex.open(folder, 2) as index:
+        index.add(np.ones((len(TEXTS), 2)), list(TEXTS), list(TEXTS.values()))
+    as_format_2(folder)
+    for follow in (False, True):
+        with PredictiveAssociativeIndex.open(folder, read_only=True, follow=follow) as index:
+            index.save(copy, overwrite=True)
+            assert found_by_words(index, "长城") == []  # its own folder stays
+        with PredictiveAssociativeIndex.open(copy, read_only=True) as index:
+            assert found_by_words(index, "长城") == ["chinese"]
+        assert check(copy) == []
 
 
 def test_names_of_an_index_of_format_2_are_searched_for_again(tmp_path):

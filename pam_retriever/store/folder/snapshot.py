@@ -38,10 +38,11 @@ from pam_retriever.store.folder.weights import pack_predictor, write_weights
 from pam_retriever.store.folder.writable_folder import has_cache, remove_unfinished
 from pam_retriever.store.sqlite import words
 from pam_retriever.store.sqlite.changes import forget_cached_files, forget_changes
-from pam_retriever.store.sqlite.connection import Mode
+from pam_retriever.store.sqlite.connection import Connection, Mode
 from pam_retriever.store.sqlite.damage import check_everything
 from pam_retriever.store.sqlite.database import SQLiteDatabase
 from pam_retriever.store.sqlite.pages import page_size_for
+from pam_retriever.store.sqlite.schema import OLDER, SCHEMA
 
 T = TypeVar("T")
 ATTEMPTS = 10  # attempts to read a folder that its writer changes meanwhile
@@ -255,6 +256,8 @@ def _write_data(
     copy = folder / f"{manifest['database']}.new"
     try:
         database.connection.copy_to(copy)
+        if database.connection.outdated:
+            Connection(copy, SCHEMA, "write", OLDER).close()  # updates the copy: the manifest is of the present version
         _finish_copy(copy)
         digest = checksum_of(copy)
         name = f"memories-{digest[:12]}.sqlite"
