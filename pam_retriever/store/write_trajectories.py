@@ -56,7 +56,9 @@ def write_trajectories(
         if episode.vectors is not None:
             predicted = associate(episode.ids, episode.vectors)
             added.append(_add_states(database, episode, episode.vectors, predicted))
-        written.append(_put_steps(database, episode, there, replaced))
+        steps, before = _put_steps(database, episode, there)
+        written.append(steps)
+        replaced += before
         if episode.dated and episode.timestamps is not None:
             database.times.hand_down(written[-1].rows, episode.timestamps[written[-1].first :])
     take_back(database, replaced)
@@ -93,24 +95,21 @@ def _add_states(database: Database, episode: Episode, vectors: Float32, predicte
     return rows, vectors, predicted
 
 
-def _put_steps(
-    database: Database, episode: Episode, there: bool, replaced_ones: list[TrajectoryRecord]
-) -> WrittenTrajectory:
-    """Stores the steps of an episode; appends the trajectory that it replaces to ``replaced_ones``, if times matter."""
+def _put_steps(database: Database, episode: Episode, there: bool) -> tuple[WrittenTrajectory, list[TrajectoryRecord]]:
+    """Stores the steps of an episode; returns also the trajectory that it replaces, if times matter."""
     steps = steps_in(episode, database.memories.rows_of(list(set(episode.ids))))
     grown = stored_beginning(database, episode, steps) if there else None
     if grown is None:
-        if there:
-            replaced_ones += timed(database, database.trajectories.numbers(ids=[episode.id]))
+        before = timed(database, database.trajectories.numbers(ids=[episode.id])) if there else []
         number, replaced = database.trajectories.put(episode.id, steps)
         settle_removed(database, () if replaced is None else (replaced,))
-        return WrittenTrajectory(number, replaced, *_columns(steps))
+        return WrittenTrajectory(number, replaced, *_columns(steps)), before
     number, first = grown
     more = [step for step in steps[first:] if step]
     if more:
         database.trajectories.extend(number, first, more)
         mark_grown(database.settings, number, first)
-    return WrittenTrajectory(number, None, *_columns(more), first)
+    return WrittenTrajectory(number, None, *_columns(more), first), []
 
 
 def _columns(steps: Sequence[Step | None]) -> tuple[Int64, Float32]:
