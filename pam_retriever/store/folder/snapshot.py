@@ -34,7 +34,7 @@ from pam_retriever.store.folder.tenants import (
     write_tenants,
 )
 from pam_retriever.store.folder.unfinished import is_empty, make_folder, remove_abandoned
-from pam_retriever.store.folder.weights import pack_predictor, write_weights
+from pam_retriever.store.folder.weights import PackedPredictor, pack_predictor, write_weights
 from pam_retriever.store.folder.writable_folder import has_cache, remove_unfinished
 from pam_retriever.store.sqlite import words
 from pam_retriever.store.sqlite.changes import forget_cached_files, forget_changes
@@ -253,12 +253,13 @@ def _write_data(
         named = write_tenants(folder, None if old is None else old.get("tenants"), tenants)
         if named is not None:
             manifest = {**manifest, "tenants": named}
+    model, packed = (None, b"") if predictor is None else pack_predictor(predictor)
     copy = folder / f"{manifest['database']}.new"
     try:
         database.connection.copy_to(copy)
         if database.connection.outdated:
             Connection(copy, SCHEMA, "write", OLDER).close()  # updates the copy: the manifest is of the present version
-        _finish_copy(copy)
+        _finish_copy(copy, model)
         digest = checksum_of(copy)
         name = f"memories-{digest[:12]}.sqlite"
         if old is not None and old["database"] == name and old["database_sha256"] is None:
@@ -268,8 +269,7 @@ def _write_data(
     finally:
         copy.unlink(missing_ok=True)
     current = {name}
-    if predictor is not None:
-        model, packed = pack_predictor(predictor)
+    if model is not None:
         write_weights(folder, model, packed)
         current.add(str(model["file"]))
     return {**manifest, "database": name, "database_sha256": digest}, current
@@ -280,7 +280,7 @@ def _takes_no_journal(path: Path) -> bool:
     return not os.access(path.parent, os.W_OK) and not holds_log(path)
 
 
-def _finish_copy(path: Path) -> None:
+def _finish_copy(path: Path, model: PackedPredictor | None) -> None:
     """Finishes a new copy: its readers never block a later writer, and equal contents give equal bytes."""
     with explained(path):
         connection = sqlite3.connect(path, isolation_level=None)
@@ -290,6 +290,12 @@ def _finish_copy(path: Path) -> None:
             def fetch(*statement: Any) -> list[Any]:
                 return connection.execute(*statement).fetchall()
 
+            if model is not None:  # weights that an earlier version wrote may have other bytes now, so another name
+                fetch(
+                    "UPDATE settings SET value = json_set(value, '$.file', ?, '$.sha256', ?) "
+                    "WHERE key = 'model' AND json_extract(value, '$.sha256') != ?",
+                    [model["file"], model["sha256"], model["sha256"]],
+                )
             if words.erase_removed(fetch) | forget_changes(fetch) | forget_cached_files(fetch):
                 connection.execute("VACUUM")
             connection.execute("PRAGMA schema_version = 1")  # SQLite counts schema changes here, copies included
