@@ -94,6 +94,18 @@ def test_a_number_is_refused_where_times_are_dates_and_the_reverse():
     assert len(numbers) == 1
 
 
+def test_trajectories_with_dates_can_be_copied_by_their_seconds():
+    """``observe`` takes numbers also in an index with dates: records have seconds."""
+    old, new = PredictiveAssociativeIndex(dim=2), PredictiveAssociativeIndex(dim=2)
+    for at, day in enumerate(november(1, 2, 3)):
+        old.append("walk", [1, at], id=str(at), timestamp=day)
+    new.add([record.vector for record in old.find()], list("012"), timestamps=[record.time for record in old.find()])
+    (walk,) = old.trajectories()
+    new.observe(Trajectory(ids=walk.ids, timestamps=walk.timestamps, id=walk.id))
+    assert new.trajectories() == [walk]
+    assert dates_of(new) == dates_of(old) == {"0": 1, "1": 2, "2": 3}
+
+
 def dates_of(index):
     return {record.id: None if record.time is None else record.time.day for record in index.find()}
 
