@@ -285,7 +285,7 @@ def test_a_copy_that_a_reader_of_format_2_saves_has_the_words_of_now(tmp_path):
     folder, copy = tmp_path / "index", tmp_path / "copy"
     with PredictiveAssociativeIndex.open(folder, 2) as index:
         index.add(np.ones((len(TEXTS), 2)), list(TEXTS), list(TEXTS.values()))
-    as_format_2(folder)
+    as_older(folder)
     for follow in (False, True):
         with PredictiveAssociativeIndex.open(folder, read_only=True, follow=follow) as index:
             index.save(copy, overwrite=True)

@@ -95,9 +95,13 @@ class IndexMentions:
 
         MentionRules.of(naming)
         self._settings.set(NAMES, naming.to_json())
+        self.search_again()
+        self.store.clear()
+
+    def search_again(self) -> None:
+        """Has the next query search all memories for names and mentions."""
         self._settings.remove(STATE)
         self._settings.remove(WAITING)
-        self.store.clear()
 
     def follow(self, rows: Int64, metadatas: Sequence[str], texts: Sequence[str | None]) -> None:
         """Adds memories that were just added or changed.
@@ -149,8 +153,7 @@ class IndexMentions:
     def build(self) -> None:
         """Searches all memories for names and, if there are any, for mentions. Without the function, that waits."""
         if isinstance(self.naming.keys, MissingFunction):
-            self._settings.remove(STATE)  # repair copies the settings of the damaged index
-            self._settings.remove(WAITING)
+            self.search_again()  # repair copies the settings of the damaged index
             return
         if any(self._has_name(metadatas) for metadatas in self.store.metadatas()) or self._have_latest():
             self._search_all()

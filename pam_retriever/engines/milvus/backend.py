@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pam_retriever.store.base import Store
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
-FORMAT = 2  # 2 added feedback, times and mentions
+FORMAT = 3  # 2 added feedback, times and mentions; 3 names in all scripts
 LEAST = (2, 5)  # needed for nullable fields, array_contains_any, and several vectors per entity
 MAX_DIM = 16_000  # Milvus allows 32,768 numbers, and a key [p ; f(p) ; e(p)] has two vectors and a code
 
@@ -77,12 +77,16 @@ class MilvusBackend:
             if calls.settings.read("$state") is None:
                 calls.make()
                 database.stored.make(0, None, FLAT)
+            store = EngineStore(self.name, database)
+            if stored is not None and stored != f"{FORMAT} {dim}":
+                with database.transaction():
+                    database.mentions.search_again()
             if stored != f"{FORMAT} {dim}":
                 calls.settings.write("$index", f"{FORMAT} {dim}")  # written last: from here on the index exists
         except BaseException:
             connection.close()
             raise
-        return EngineStore(self.name, database)
+        return store
 
 
 def _check_version(found: str, location: str) -> None:

@@ -53,6 +53,7 @@ class PgVectorBackend:
         """
         from pam_retriever.engines.postgres.connection import Connections  # the extra is needed from here on
         from pam_retriever.engines.postgres.database import PostgresDatabase
+        from pam_retriever.engines.postgres.older import update
         from pam_retriever.engines.postgres.schema import prepare
         from pam_retriever.engines.store import EngineStore
 
@@ -61,4 +62,11 @@ class PgVectorBackend:
         database = Connections(self._dsn, self.schema, self._patience)
         with database.connect() as connection:
             dim = prepare(connection, self.schema, dim, database.location)
-        return EngineStore(self.name, PostgresDatabase(database, dim))
+        opened = PostgresDatabase(database, dim)
+        store = EngineStore(self.name, opened)
+        try:
+            update(opened)  # after the store has read the names
+        except BaseException:
+            store.close()
+            raise
+        return store

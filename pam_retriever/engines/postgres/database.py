@@ -32,15 +32,16 @@ class PostgresDatabase(EngineDatabase):
 
     Attributes:
         connections: transactions and snapshots.
+        stored: the memories.
     """
 
     def __init__(self, connections: Connections, dim: int) -> None:
         self._vectors = Column("memories", "vector", dim, cosine=True)
-        self.connections, self._stored, self._indexed = connections, PostgresMemories(connections, dim), False
+        self.connections, self.stored, self._indexed = connections, PostgresMemories(connections, dim), False
         super().__init__(
             connections,
-            self._stored,
-            PostgresTrajectories(connections, self._stored),
+            self.stored,
+            PostgresTrajectories(connections, self.stored),
             PostgresSettings(connections),
             PostgresDocuments(connections),
             PostgresKeys(connections, self._vectors),
@@ -54,7 +55,7 @@ class PostgresDatabase(EngineDatabase):
         return PostgresKeys(self.connections, Column(f"keys_{generation}", "key", width, cosine=False))
 
     def begin_generation(self, width: int) -> PostgresGeneration:
-        return PostgresGeneration(self.connections, self._stored, width)
+        return PostgresGeneration(self.connections, self.stored, width)
 
     def discard_keys(self) -> None:
         replace_generation(self.connections, 0)

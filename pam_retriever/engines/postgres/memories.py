@@ -80,12 +80,22 @@ class PostgresMemories:
             "vector = excluded.vector, version = excluded.version",
             zip(listed, new.ids, *contents, pack(new.vectors), [state.version] * len(listed), strict=True),
         )
-        self._database.fetch("DELETE FROM words WHERE row = ANY(%s::bigint[])", [list(known.values())])
-        self._database.copy("words", ("text", "bool", "int8", "int4"), self._count_words(listed, *contents))
+        self.count_words(rows, *contents, counted=list(known.values()))
         if state.generation and associations is not None:
             self.set_keys(state.generation, rows, make_keys(new.vectors, associations))
         self.local_copy.written(rows, state.version)
         return rows
+
+    def count_words(
+        self, rows: Int64, texts: Sequence[str | None], metadatas: Sequence[str], counted: Sequence[int] | None = None
+    ) -> None:
+        """Stores the words of memories; replaces those of the rows ``counted`` (default: of all)."""
+        listed = rows.tolist()
+        self._database.fetch(
+            "DELETE FROM words WHERE row = ANY(%s::bigint[])", [listed if counted is None else list(counted)]
+        )
+        words = self._count_words(listed, texts, metadatas)
+        self._database.copy("words", ("text", "bool", "int8", "int4"), words)
 
     def set_keys(self, generation: int, rows: Int64, keys: Float32) -> None:
         """Stores the keys (n, width) of memories; replaces existing keys."""

@@ -12,7 +12,7 @@ from pam_retriever.engines.postgres.filters import NUMBER_OF
 from pam_retriever.engines.postgres.vectors import adapt_vectors
 from pam_retriever.errors import IndexFormatError, InvalidInput, StorageError
 
-FORMAT = 2
+FORMAT = 3  # 2 added feedback, times and mentions; 3 has the words of all scripts, and the parts of identifiers
 LEAST_POSTGRES = 130000  # the oldest version with which pgvector 0.5 is tested
 LEAST_PGVECTOR = (0, 5, 0)  # the first version with HNSW
 MAKING = 7_240_219_301  # the lock during the creation of tables
@@ -142,9 +142,9 @@ def _stored_dim(connection: psycopg.Connection[Any], namespace: str, location: s
     statement = sql.SQL("SELECT format, dim FROM {}.state").format(sql.Identifier(namespace))
     found, dim = connection.execute(statement).fetchall()[0]
     if found == 1:
-        for missing in (*DOCUMENT_TABLE, f"UPDATE state SET format = {FORMAT}"):
+        for missing in (*DOCUMENT_TABLE, "UPDATE state SET format = 2"):  # ``older.update`` does the rest
             connection.execute(missing.encode())
-    elif found != FORMAT:
+    elif not 1 <= found <= FORMAT:
         raise IndexFormatError(f"{location} has format {found}.", f"{FORMAT}", "Upgrade pam-retriever.")
     return int(dim)
 

@@ -1,0 +1,104 @@
+"""An index in an engine that an older version wrote gets the words and names of today when it is opened."""
+
+import multiprocessing
+
+import numpy as np
+import psycopg
+import pytest
+from engine_servers import ENGINES, fresh_engine, postgres
+from test_scripts import EXPECTED, add_named, found_by_words, named
+
+from pam_retriever import PgVectorBackend, PredictiveAssociativeIndex
+from pam_retriever.engines import words
+from pam_retriever.store.sqlite.words import OLD_TOKENIZER
+
+TEXTS = {"code": "class HTTPDigestAuth:", "hindi": "मैं दिल्ली गया था", "plain": "the kettle boils"}
+
+
+def as_format_2(engine):
+    """Removes what the older version did not find, and names its format."""
+    if isinstance(engine, PgVectorBackend):
+        with psycopg.connect(postgres().get_uri(), autocommit=True) as connection:
+            connection.execute(f"UPDATE {engine.schema}.kept SET data = NULL WHERE kind IN ('names', 'mentions')")
+            connection.execute(f"UPDATE {engine.schema}.state SET format = 2")
+        return
+    store = engine.open_store(None)
+    documents = store.database.calls.connection
+    documents.delete("pam_kept", 'name like "names:%" or name like "mentions:%"')
+    store.database.settings.write("$index", f"2 {store.database.dim}")
+    store.close()
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_the_words_of_an_older_version_are_counted_again(kind, monkeypatch):
+    engine = fresh_engine(kind)
+    with monkeypatch.context() as patched:
+        patched.setattr(words, "cut", lambda text: text)
+        patched.setattr(words, "TOKENIZER", OLD_TOKENIZER)
+        with PredictiveAssociativeIndex(2, backend=engine) as index:
+            index.add(np.ones((len(TEXTS), 2)), list(TEXTS), list(TEXTS.values()))
+    as_format_2(engine)
+    with PredictiveAssociativeIndex(backend=engine) as index, PredictiveAssociativeIndex(backend=engine) as other:
+        for one in (index, other):
+            assert found_by_words(one, "digest") == ["code"]
+            assert found_by_words(one, "दिल्ली") == ["hindi"]
+            assert found_by_words(one, "kettle") == ["plain"]
+        index.delete(["code"])
+        assert found_by_words(other, "digest") == []
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_the_names_of_an_older_version_are_searched_for_again(kind):
+    engine = fresh_engine(kind)
+    with PredictiveAssociativeIndex(6, backend=engine) as index:
+        add_named(index)
+    as_format_2(engine)
+    with PredictiveAssociativeIndex(backend=engine) as index:
+        assert named(index) == EXPECTED
+    with PredictiveAssociativeIndex(backend=engine) as index:
+        assert named(index) == EXPECTED
+
+
+def _open(engine, done):
+    with PredictiveAssociativeIndex(backend=engine) as index:
+        done.put(found_by_words(index, "digest"))
+
+
+def test_processes_that_open_an_older_index_together_count_once(monkeypatch):
+    engine = fresh_engine("pgvector")
+    with monkeypatch.context() as patched:
+        patched.setattr(words, "cut", lambda text: text)
+        with PredictiveAssociativeIndex(2, backend=engine) as index:
+            index.add(np.ones((300, 2)), [f"m{at}" for at in range(300)], ["getDigest of it"] * 300)
+    as_format_2(engine)
+    spawn = multiprocessing.get_context("spawn")
+    done = spawn.Queue()
+    processes = [spawn.Process(target=_open, args=(engine, done)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    found = [done.get(timeout=120) for _ in processes]
+    for process in processes:
+        process.join()
+    assert [len(one) for one in found] == [300] * 3
+    with psycopg.connect(postgres().get_uri()) as connection:
+        (times,) = connection.execute(f"SELECT count(*) FROM {engine.schema}.words WHERE term = 'digest'").fetchone()
+    assert times == 300
+
+
+def test_an_update_that_fails_leaves_the_older_index(monkeypatch):
+    engine = fresh_engine("pgvector")
+    with monkeypatch.context() as patched:
+        patched.setattr(words, "cut", lambda text: text)
+        with PredictiveAssociativeIndex(2, backend=engine) as index:
+            index.add(np.ones((len(TEXTS), 2)), list(TEXTS), list(TEXTS.values()))
+    as_format_2(engine)
+
+    def fails(*_):
+        raise RuntimeError("planned")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(words.WordCounter, "__call__", fails)
+        with pytest.raises(RuntimeError, match="planned"):
+            PredictiveAssociativeIndex(backend=engine)
+    with PredictiveAssociativeIndex(backend=engine) as index:
+        assert found_by_words(index, "digest") == ["code"]
