@@ -403,10 +403,10 @@ def test_a_mention_leads_only_to_what_a_filter_leaves(anywhere):
     assert [hit.mentions for hit in hits if hit.id == "ghana"] == [()]
 
 
-@pytest.mark.parametrize(("towards", "most"), [("filler 3", 1.0), ("ghana", -1.0)])
-def test_a_mention_takes_no_more_from_other_evidence_than_the_scale_needs(towards, most):
+@pytest.mark.parametrize("most", [1.0, -1.0])
+def test_a_mention_takes_no_more_from_other_evidence_than_the_scale_needs(most):
     with_names, without = _films(), _films(names=())
-    vector = most * with_names.get([towards])[0].vector
+    vector = most * with_names.get(["ghana"])[0].vector
     hits, others = (one.recall(vector, text="who went to Ghana", k=30, explain=True) for one in (with_names, without))
     assert hits[hits.ids.index("ghana")].mentions
     similarity = {hit.id: hit.sources["similarity"] for hit in others}
@@ -414,7 +414,7 @@ def test_a_mention_takes_no_more_from_other_evidence_than_the_scale_needs(toward
     assert max(scale) == pytest.approx(min(scale), rel=1e-4)
     if most > 0:  # the mention alone would exceed 1
         assert (hits[0].id, hits[0].score) == ("ghana", pytest.approx(1))
-        assert 0.9 < max(scale) < 1
+        assert max(scale) < 1
     else:
         assert hits[0].score < 1
         assert max(scale) == pytest.approx(1, rel=1e-4)

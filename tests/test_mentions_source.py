@@ -10,8 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_mentions import World
 
+from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.mentions.folding import words
-from pam_retriever.mentions.source import LEFT, POWER, PRIOR, TEMPERATURE, WAYS, Mentioned, MentionSource
+from pam_retriever.mentions.source import (
+    ANY_WORD,
+    BEYOND,
+    CEILING,
+    LEFT,
+    MENTIONS,
+    POWER,
+    PRIOR,
+    TEMPERATURE,
+    WAYS,
+    Mentioned,
+    MentionSource,
+    bounded,
+)
 from pam_retriever.types import Bools, Float32, Int64
 
 LOOKS = (0.8, 0.5, 0.3, 0.2, 0.1, 0.0)
@@ -146,6 +160,59 @@ def test_a_name_in_half_of_the_texts_counts_nothing() -> None:
     world.add(("a", "a game", {"title": "First"}), ("b", None, {"title": "Game"}), ("c", "no", {}))
     question = Question(world, "a game", {"a": 0.5, "b": 0.3, "c": 0.1})
     assert _ask(world, question, "a") == {}
+
+
+@pytest.mark.parametrize(
+    ("title", "question", "weight"),
+    [
+        ("clock(3)", "tune the clock", ANY_WORD),
+        ("Clock", "what does Clock do", 1),
+        ("clock(3)", "what does clock(3) do", 1),
+        ("wall clock", "which wall clock", 1),
+        ("時計", "時計の音", 1),
+        ("घड़ी", "घड़ी कहाँ है", 1),
+    ],
+)
+def test_a_single_word_in_lower_case_may_be_any_word(title: str, question: str, weight: float) -> None:
+    world = _world(("a", title, "x"))
+    found = _ask(world, Question(world, question, {"a": 0.5}), "a")
+    assert found["a"]["asked"] == pytest.approx(weight * _idf(21, 0), rel=1e-5)
+
+
+@pytest.mark.parametrize("looks", [(0.8, 0.5, 0.3, 0.2), (0.3, 0.9, 0.1, 0.7), (0.1, 0.1, -0.2, 0.0)])
+@pytest.mark.parametrize("text", ["which ambassador was in Kiss and Tell", "Prague", "x"])
+def test_a_mention_lifts_a_memory_to_a_part_of_the_score_of_its_source(looks: tuple[float, ...], text: str) -> None:
+    world = _world(*CHAIN)
+    question = Question(world, text, dict(zip("abcd", looks, strict=True)))
+    found = _mentioned(world, question, "abd")
+    less = bounded(found, question)
+    rows = world.memories.rows_of([*"abcd"])
+    own = dict(zip((rows[id] for id in "abcd"), looks, strict=True))
+    weights = [MENTIONS * PRIOR[way] for way in WAYS]
+    for row, asked in zip(found.rows.tolist(), found.features[:, 0].tolist(), strict=True):
+        own[row] += weights[0] * asked
+    assert np.array_equal(less.rows, found.rows)
+    assert np.array_equal(less.sources, found.sources)
+    assert np.array_equal(less.features[:, 0], found.features[:, 0])
+    for row, before, after, sources in zip(
+        found.rows.tolist(), found.features.tolist(), less.features.tolist(), found.sources.tolist(), strict=True
+    ):
+        added, left = (sum(map(float.__mul__, weights[1:], one[1:])) for one in (before, after))
+        best = max([0.0, *(own[source] for source in sources[1:] if source >= 0)])
+        room = max(CEILING * best - own[row], 0)
+        assert left == pytest.approx(min(added, room) + BEYOND * max(added - room, 0), rel=1e-4, abs=1e-6)
+
+
+def test_pages_that_name_each_other_do_not_come_before_the_one_that_answers() -> None:
+    """Four pages look a little less like the question, and each names the others."""
+    index = PredictiveAssociativeIndex(dim=3)
+    names = [f"Page {at}" for at in "ABCD"]
+    index.add([[1, 0, 0]], ["right"], ["how to do it"], [{"title": "The Right One"}])
+    index.add([[0.9, 0.4359, 0]] * 4, names, ["see " + ", ".join(names)] * 4, [{"title": name} for name in names])
+    index.add([[0, 0, 1]] * 20, [f"other {at}" for at in range(20)], ["nothing of note"] * 20)
+    hits = index.recall([1, 0, 0], text="unheard", k=5, explain=True)
+    assert hits.ids[0] == "right"
+    assert all(hit.mentions for hit in hits[1:5])
 
 
 def test_a_mention_has_its_name_and_source() -> None:

@@ -7,12 +7,16 @@ If the text of a hit s contains the name n of a memory t, then t gets from s the
 strength is the score by similarity and words. idf is that of BM25 (Robertson and Zaragoza 2009), scaled to 0 for a name
 in half of the texts and 1 for the rarest. share divides an ambiguous name among its memories. left is the part of the
 question's words that t contains and s does not: a second step counts more if it covers the rest of the question.
+
+A name of the question gives its memories idf(n) * share(t | n). One word in lower case may be any word, not a name, so
+it gives a tenth. What names t lifts it to nine tenths of the score of s; of more than that a tenth counts
+(``bounded``). Otherwise pages that name each other would come before the one that answers the question.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, Protocol, get_args
 
@@ -31,6 +35,7 @@ Way = Literal["asked", "names", "named by", "second step", "shares"]
 WAYS: tuple[Way, ...] = get_args(Way)
 # weights relative to cosine + LEXICAL * BM25 (1 for the best), chosen on half of the questions of three sets
 # (benchmarks/real/documents.py), the same for all
+MENTIONS = 1.6  # weight of all of them beside the scores of recall, chosen in the same way
 PRIOR = dict(zip(WAYS, (1.0, 0.35, 0.08, 0.03, 0.25), strict=True))
 LEXICAL = 0.3
 SEEDS = 10  # number of best hits whose mentions are followed
@@ -38,6 +43,9 @@ POWER = 1.5  # exponent of their scores
 LEFT = 4.0  # weight of the rest of the question
 TEMPERATURE = 0.1  # of the softmax over scores that divides an ambiguous name
 LONGEST_PHRASE = 8  # words of the question in one phrase
+# chosen on the same halves and on manual pages (benchmarks/real/pages.py)
+ANY_WORD = 0.1  # weight of a name in the question that is one word in lower case
+CEILING, BEYOND = 0.9, 0.1  # share of the source's score up to which a mention counts in full; weight of the rest
 
 
 class Question(Protocol):
@@ -148,7 +156,7 @@ class MentionSource:
     def _asked(self, question: Question, texts: int) -> Edges:
         """Returns edges to the memories that the question names."""
         found = find([question.text], self._store)[0] if question.text else []
-        if not found:
+        if not found or not question.text:
             return _NO_EDGES
         numbers = distinct(np.array([one.name for one in found], np.int64))
         bearers = self._store.looked_up(numbers, BEARERS)
@@ -160,7 +168,42 @@ class MentionSource:
         )
         mask = question.allowed(targets)
         _share(question, weights, numbers, targets, np.flatnonzero(mask & (sizes.repeat(sizes) > 1)))
+        meant = np.array([one.name for one in found if _is_a_name(question.text[one.start : one.end])], np.int64)
+        weights[~among(distinct(meant), numbers)] *= np.float32(ANY_WORD)
         return Edges(np.full(len(targets), -1, np.int64), numbers, targets, weights).at(mask & (weights > 0))
+
+
+def bounded(found: Mentioned, question: Question) -> Mentioned:
+    """Limits what mentions add to a memory by the score of the memories that lead to it.
+
+    Args:
+        found: the mentions for a question with a text.
+        question: the question.
+
+    Returns:
+        The same memories, whose ways but "asked" have smaller features.
+    """
+    sources = found.sources[:, 1:]
+    leading = distinct(sources[sources >= 0])
+    if not len(leading):
+        return found
+    weights = np.float32(MENTIONS) * np.array([PRIOR[way] for way in WAYS], np.float32)
+    added = found.features[:, 1:] @ weights[1:]
+    own = question.scores(found.rows) + weights[0] * found.features[:, 0]
+    of_sources = question.scores(leading) + weights[0] * found.of(leading)[:, 0]
+    best = np.where(sources >= 0, of_sources[leading.searchsorted(np.maximum(sources, 0)).clip(0, len(leading) - 1)], 0)
+    room = np.maximum(np.float32(CEILING) * best.max(axis=1) - own, 0)
+    less = added > room
+    part = np.ones(len(added), np.float32)
+    part[less] = (room + np.float32(BEYOND) * (added - room))[less] / added[less]
+    features = found.features.copy()
+    features[:, 1:] *= part[:, None]
+    return replace(found, features=features)
+
+
+def _is_a_name(words: str) -> bool:
+    """Returns whether words of a question that are also a name are meant as one: not a single word in lower case."""
+    return words != words.lower() or words == words.upper() or len(fold(words).split()) > 1
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.arrays import among, union
 from pam_retriever.experience.graph import CooccurrenceGraph
-from pam_retriever.mentions.source import Mentioned
+from pam_retriever.mentions.source import MENTIONS, Mentioned
 from pam_retriever.model.keys import Channels, query_vectors
 from pam_retriever.retrieval.candidates import Candidates, Tiers
 from pam_retriever.retrieval.coherence import neighbour_weights, pairs_within
@@ -33,7 +33,6 @@ from pam_retriever.types import Float32, Int64
 # A label is a string in the metadata that the query contains, for example the name of the speaker.
 LEXICAL, LABEL = 0.5, 0.15
 ENOUGH = 0.3
-MENTIONS = 1.6  # weight of mentions, chosen on half of the questions of three sets (benchmarks/real/documents.py)
 TIME = 0.6  # weight of the times in a question, added to the others, which end near 1 (benchmarks/priors/fit_times.py)
 SMOOTHING = 0.3  # weight of the mean score of the neighbours
 WINDOW = 2  # largest distance to a neighbour in positions, for scores and for words

@@ -7,7 +7,7 @@ import numpy as np
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.arrays import among, union
 from pam_retriever.mentions.finder import find
-from pam_retriever.mentions.source import LEXICAL, PRIOR, WAYS, Mentioned, MentionSource
+from pam_retriever.mentions.source import LEXICAL, PRIOR, WAYS, Mentioned, MentionSource, bounded
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues
 from pam_retriever.retrieval.first_mentions import MENTIONED
@@ -99,7 +99,7 @@ class Mentioning:
         found = found[mention_query.allowed(found)]
         scores = mention_query.scores(found)
         best = np.argsort(-scores, kind="stable")[:BEST]
-        return self._source.score(mention_query, found[best], scores[best])
+        return bounded(self._source.score(mention_query, found[best], scores[best]), mention_query)
 
 
 class MentionScorer:
