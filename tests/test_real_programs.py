@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import tempfile
 
@@ -14,6 +15,7 @@ from benchmarks.code.histories import History, grow
 from benchmarks.performance import explore_views
 from benchmarks.priors import fit_next_priors, fit_priors
 from benchmarks.real import data, documents, locomo
+from benchmarks.real.pages import read
 from pam_retriever.retrieval.mixture.mixture import Priors
 
 pytestmark = pytest.mark.slow
@@ -71,6 +73,28 @@ def test_a_repository_is_a_task_of_use(ran, tmp_path):
     run = found["tasks"]["code-own"]["last 3000"]
     assert run["experiences"] > 3 * run["tests"] > 0
     assert run["all tests"]["mixture, priors alone"]["R@5"]["mean"] > run["all tests"]["popularity"]["R@5"]["mean"]
+
+
+@pytest.mark.usefixtures("made_up_data")
+def test_manual_pages_are_asked_by_what_they_do(ran, tmp_path):
+    """Pages of which each names two others; those to see also are in no text."""
+    folder = tmp_path / "pages" / "man2"
+    folder.mkdir(parents=True)
+    for at in range(12):
+        others = [(at + step) % 12 for step in (1, 2)]
+        also = ",\n".join(f".BR call{other} (2)" for other in others)
+        body = f".SH DESCRIPTION\nIt does\\-thing {at}, as\n.BR call{others[0]} (2)\n does."
+        page = f".TH X\n.SH NAME\ncall{at} \\- purpose number{at}\n{body}\n.SH SEE ALSO\n{also}\n"
+        (folder / f"call{at}.2.gz").write_bytes(gzip.compress(page.encode()))
+    (folder / "alias.2.gz").write_bytes(gzip.compress(b".so man2/call1.2\n"))
+    (found,) = ran("benchmarks.real.pages", str(tmp_path)).values()
+    assert found["pages"] == found["questions"] == 12
+    assert found["library"]["page first"]["mean"] > 0.5
+    first = read(folder / "call3.2.gz")
+    assert (first.id, first.purpose, first.also) == ("call3(2)", "purpose number3", ["call4(2)", "call5(2)"])
+    assert "does-thing 3" in first.text
+    assert "call4 (2)" in first.text
+    assert "call5" not in first.text
 
 
 @pytest.mark.usefixtures("made_up_data")
