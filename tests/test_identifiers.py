@@ -42,6 +42,12 @@ def test_the_parts_of_a_word(word, parts):
     assert with_parts(f"a {word} b_{word}_c") == f"a {expected} b_{expected}_c"
 
 
+@pytest.mark.parametrize("letter", ["a", "A", "7", "é", "aA"])
+def test_a_very_long_word_takes_linear_time(letter):
+    text = letter * 200_000  # in quadratic time this would take minutes
+    assert with_parts(f"{text} aBc {text}") == f"{text} aBc Bc {text}"
+
+
 @pytest.fixture
 def index(anywhere):
     index = anywhere(2)

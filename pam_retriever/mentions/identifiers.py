@@ -9,7 +9,8 @@ LONGEST = 64  # characters of a word that has parts; longer ones are mostly keys
 
 _BETWEEN = r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
 _LETTERS = "[0-9A-Za-z\u00b5-\u024f\u0370-\u052f]"  # Latin, Greek and Cyrillic
-_WORD = f"{_LETTERS}*[a-z][A-Z]{_LETTERS}*"
+# from its first letter on: a search from each letter takes quadratic time in a word without parts
+_WORD = f"(?<!{_LETTERS}){_LETTERS}*[a-z][A-Z]{_LETTERS}*"
 
 
 @cache
