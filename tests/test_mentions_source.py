@@ -171,6 +171,10 @@ def test_a_name_in_half_of_the_texts_counts_nothing() -> None:
         ("wall clock", "which wall clock", 1),
         ("時計", "時計の音", 1),
         ("घड़ी", "घड़ी कहाँ है", 1),
+        ("საათი", "სად არის საათი", 1),
+        ("Clock", "clock", 1),
+        ("Clock", " clock?", 1),
+        ("Clock", "clock clock", ANY_WORD),
     ],
 )
 def test_a_single_word_in_lower_case_may_be_any_word(title: str, question: str, weight: float) -> None:
@@ -201,6 +205,16 @@ def test_a_mention_lifts_a_memory_to_a_part_of_the_score_of_its_source(looks: tu
         best = max([0.0, *(own[source] for source in sources[1:] if source >= 0)])
         room = max(CEILING * best - own[row], 0)
         assert left == pytest.approx(min(added, room) + BEYOND * max(added - room, 0), rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("question", ["oslo", "Oslo", "OSLO?"])
+def test_a_question_that_is_only_a_name_finds_what_has_it(question: str) -> None:
+    """Also in lower case, and before a text that holds the word."""
+    index = PredictiveAssociativeIndex(dim=3)
+    index.add([[1, 0, 0]], ["city"], ["The capital of Norway lies on a fjord."], [{"title": "Oslo"}])
+    index.add([[1, 0, 0]], ["other"], ["Tromsø is far from Oslo."], [{"title": "Tromsø"}])
+    index.add([[0, 0, 1]] * 20, [f"other {at}" for at in range(20)], ["nothing of note"] * 20)
+    assert index.recall([1, 0, 0], text=question, k=2).ids == ["city", "other"]
 
 
 def test_pages_that_name_each_other_do_not_come_before_the_one_that_answers() -> None:

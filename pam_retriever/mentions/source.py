@@ -8,8 +8,8 @@ strength is the score by similarity and words. idf is that of BM25 (Robertson an
 in half of the texts and 1 for the rarest. share divides an ambiguous name among its memories. left is the part of the
 question's words that t contains and s does not: a second step counts more if it covers the rest of the question.
 
-A name of the question gives its memories idf(n) * share(t | n). One word in lower case may be any word, not a name, so
-it gives a tenth. What names t lifts it to nine tenths of the score of s; of more than that a tenth counts
+A name of the question gives its memories idf(n) * share(t | n). One word in lower case among others may be any word,
+so it gives a tenth. What names t lifts it to nine tenths of the score of s; of more than that a tenth counts
 (``bounded``). Otherwise pages that name each other would come before the one that answers the question.
 """
 
@@ -44,7 +44,7 @@ LEFT = 4.0  # weight of the rest of the question
 TEMPERATURE = 0.1  # of the softmax over scores that divides an ambiguous name
 LONGEST_PHRASE = 8  # words of the question in one phrase
 # chosen on the same halves and on manual pages (benchmarks/real/pages.py)
-ANY_WORD = 0.1  # weight of a name in the question that is one word in lower case
+ANY_WORD = 0.1  # weight of a name in the question that is one word in lower case among others
 CEILING, BEYOND = 0.9, 0.1  # share of the source's score up to which a mention counts in full; weight of the rest
 
 
@@ -155,8 +155,9 @@ class MentionSource:
 
     def _asked(self, question: Question, texts: int) -> Edges:
         """Returns edges to the memories that the question names."""
-        found = find([question.text], self._store)[0] if question.text else []
-        if not found or not question.text:
+        text = question.text or ""
+        found = find([text], self._store)[0] if text else []
+        if not found:
             return _NO_EDGES
         numbers = distinct(np.array([one.name for one in found], np.int64))
         bearers = self._store.looked_up(numbers, BEARERS)
@@ -168,7 +169,7 @@ class MentionSource:
         )
         mask = question.allowed(targets)
         _share(question, weights, numbers, targets, np.flatnonzero(mask & (sizes.repeat(sizes) > 1)))
-        meant = np.array([one.name for one in found if _is_a_name(question.text[one.start : one.end])], np.int64)
+        meant = np.array([one.name for one in found if _is_a_name(text[one.start : one.end], text)], np.int64)
         weights[~among(distinct(meant), numbers)] *= np.float32(ANY_WORD)
         return Edges(np.full(len(targets), -1, np.int64), numbers, targets, weights).at(mask & (weights > 0))
 
@@ -201,9 +202,11 @@ def bounded(found: Mentioned, question: Question) -> Mentioned:
     return replace(found, features=features)
 
 
-def _is_a_name(words: str) -> bool:
-    """Returns whether words of a question that are also a name are meant as one: not a single word in lower case."""
-    return words != words.lower() or words == words.upper() or len(fold(words).split()) > 1
+def _is_a_name(words: str, question: str) -> bool:
+    """Returns whether a name in a question is meant as one: not so a single word in lower case among others."""
+    if words != words.lower() or words == words.title():  # Chinese and Georgian names do not begin with a capital
+        return True
+    return len(fold(words).split()) > 1 or len(fold(question).split()) == 1
 
 
 @dataclass(frozen=True)
