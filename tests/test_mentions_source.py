@@ -217,6 +217,12 @@ def test_a_question_that_is_only_a_name_finds_what_has_it(question: str) -> None
     assert index.recall([1, 0, 0], text=question, k=2).ids == ["city", "other"]
 
 
+def test_a_question_of_many_names_takes_linear_time() -> None:
+    world = _world(("a", "clock(3)", "x"))
+    question = Question(world, "clock " * 40_000, {"a": 0.5})  # in quadratic time this would take a minute
+    assert _ask(world, question, "a")["a"]["asked"] == pytest.approx(ANY_WORD * _idf(21, 0), rel=1e-5)
+
+
 def test_pages_that_name_each_other_do_not_come_before_the_one_that_answers() -> None:
     """Four pages look a little less like the question, and each names the others."""
     index = PredictiveAssociativeIndex(dim=3)

@@ -169,8 +169,9 @@ class MentionSource:
         )
         mask = question.allowed(targets)
         _share(question, weights, numbers, targets, np.flatnonzero(mask & (sizes.repeat(sizes) > 1)))
-        meant = np.array([one.name for one in found if _is_a_name(text[one.start : one.end], text)], np.int64)
-        weights[~among(distinct(meant), numbers)] *= np.float32(ANY_WORD)
+        if len(fold(text).split()) > 1:
+            meant = np.array([one.name for one in found if _is_a_name(text[one.start : one.end])], np.int64)
+            weights[~among(distinct(meant), numbers)] *= np.float32(ANY_WORD)
         return Edges(np.full(len(targets), -1, np.int64), numbers, targets, weights).at(mask & (weights > 0))
 
 
@@ -202,11 +203,10 @@ def bounded(found: Mentioned, question: Question) -> Mentioned:
     return replace(found, features=features)
 
 
-def _is_a_name(words: str, question: str) -> bool:
-    """Returns whether a name in a question is meant as one: not so a single word in lower case among others."""
-    if words != words.lower() or words == words.title():  # Chinese and Georgian names do not begin with a capital
-        return True
-    return len(fold(words).split()) > 1 or len(fold(question).split()) == 1
+def _is_a_name(words: str) -> bool:
+    """Returns whether words among others that are also a name are meant as one: not so a single one in lower case."""
+    lower = words == words.lower() and words != words.title()  # Chinese and Georgian names begin with no capital
+    return not lower or len(fold(words).split()) > 1
 
 
 @dataclass(frozen=True)
