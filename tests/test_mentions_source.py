@@ -16,6 +16,7 @@ from pam_retriever.mentions.source import (
     ANY_WORD,
     BEYOND,
     CEILING,
+    FEW_TEXTS,
     LEFT,
     MENTIONS,
     POWER,
@@ -163,24 +164,32 @@ def test_a_name_in_half_of_the_texts_counts_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("title", "question", "weight"),
+    ("title", "said", "question", "weight"),
     [
-        ("clock(3)", "tune the clock", ANY_WORD),
-        ("Clock", "what does Clock do", 1),
-        ("clock(3)", "what does clock(3) do", 1),
-        ("wall clock", "which wall clock", 1),
-        ("時計", "時計の音", 1),
-        ("घड़ी", "घड़ी कहाँ है", 1),
-        ("საათი", "სად არის საათი", 1),
-        ("Clock", "clock", 1),
-        ("Clock", " clock?", 1),
-        ("Clock", "clock clock", ANY_WORD),
+        ("clock(3)", "clock", "tune the clock", ANY_WORD),
+        ("Clock", "Clock", "what does Clock do", 1),
+        ("clock(3)", "clock(3)", "what does clock(3) do", 1),
+        ("wall clock", "wall clock", "which wall clock", 1),
+        ("時計", "時計", "時計の音", 1),
+        ("घड़ी", "घड़ी", "घड़ी कहाँ है", 1),
+        ("საათი", "საათი", "სად არის საათი", 1),
+        ("Clock", "clock", "clock", 1),
+        ("Clock", "clock", " clock?", 1),
+        ("Clock", "clock", "clock clock", ANY_WORD),
     ],
 )
-def test_a_single_word_in_lower_case_may_be_any_word(title: str, question: str, weight: float) -> None:
+@pytest.mark.parametrize("texts", [FEW_TEXTS, FEW_TEXTS + 1])
+def test_a_single_word_in_lower_case_may_be_any_word(
+    title: str, said: str, question: str, weight: float, texts: int
+) -> None:
+    """Unless few texts hold it."""
     world = _world(("a", title, "x"))
-    found = _ask(world, Question(world, question, {"a": 0.5}), "a")
-    assert found["a"]["asked"] == pytest.approx(weight * _idf(21, 0), rel=1e-5)
+    world.add(*((f"said {at}", f"a {said}", {}) for at in range(texts)))
+    looks = {"a": 0.5, **{f"said {at}": 0.1 for at in range(texts)}}
+    found = _mentioned(world, Question(world, question, looks), "a")
+    asked = found.of(np.array([world.memories.rows_of(["a"])["a"]], np.int64))[0, WAYS.index("asked")]
+    expected = weight if texts > FEW_TEXTS else 1
+    assert asked == pytest.approx(expected * _idf(21 + texts, texts), rel=1e-5)
 
 
 @pytest.mark.parametrize("looks", [(0.8, 0.5, 0.3, 0.2), (0.3, 0.9, 0.1, 0.7), (0.1, 0.1, -0.2, 0.0)])
@@ -207,8 +216,8 @@ def test_a_mention_lifts_a_memory_to_a_part_of_the_score_of_its_source(looks: tu
         assert left == pytest.approx(min(added, room) + BEYOND * max(added - room, 0), rel=1e-4, abs=1e-6)
 
 
-@pytest.mark.parametrize("question", ["oslo", "Oslo", "OSLO?"])
-def test_a_question_that_is_only_a_name_finds_what_has_it(question: str) -> None:
+@pytest.mark.parametrize("question", ["oslo", "Oslo", "OSLO?", "what is the weather in oslo"])
+def test_a_question_that_is_a_name_or_has_a_rare_one_finds_what_has_it(question: str) -> None:
     """Also in lower case, and before a text that holds the word."""
     index = PredictiveAssociativeIndex(dim=3)
     index.add([[1, 0, 0]], ["city"], ["The capital of Norway lies on a fjord."], [{"title": "Oslo"}])
@@ -220,7 +229,7 @@ def test_a_question_that_is_only_a_name_finds_what_has_it(question: str) -> None
 def test_a_question_of_many_names_takes_linear_time() -> None:
     world = _world(("a", "clock(3)", "x"))
     question = Question(world, "clock " * 40_000, {"a": 0.5})  # in quadratic time this would take a minute
-    assert _ask(world, question, "a")["a"]["asked"] == pytest.approx(ANY_WORD * _idf(21, 0), rel=1e-5)
+    assert _ask(world, question, "a")["a"]["asked"] == pytest.approx(_idf(21, 0), rel=1e-5)
 
 
 def test_pages_that_name_each_other_do_not_come_before_the_one_that_answers() -> None:

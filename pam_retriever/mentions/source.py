@@ -9,8 +9,8 @@ in half of the texts and 1 for the rarest. share divides an ambiguous name among
 question's words that t contains and s does not: a second step counts more if it covers the rest of the question.
 
 A name of the question gives its memories idf(n) * share(t | n). One word in lower case among others may be any word,
-so it gives a tenth. What names t lifts it to nine tenths of the score of s; of more than that a tenth counts
-(``bounded``). Otherwise pages that name each other would come before the one that answers the question.
+so it gives a tenth, unless few texts hold it. What names t lifts it to nine tenths of the score of s; of more than
+that a tenth counts (``bounded``). Otherwise pages that name each other would come before the one that answers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ LEFT = 4.0  # weight of the rest of the question
 TEMPERATURE = 0.1  # of the softmax over scores that divides an ambiguous name
 LONGEST_PHRASE = 8  # words of the question in one phrase
 # chosen on the same halves and on manual pages (benchmarks/real/pages.py)
-ANY_WORD = 0.1  # weight of a name in the question that is one word in lower case among others
+ANY_WORD = 0.1  # weight of a name in the question that is one word in lower case among others, unless it is rare:
+FEW_TEXTS = 3  # a word that as many texts hold at most is a name
 CEILING, BEYOND = 0.9, 0.1  # share of the source's score up to which a mention counts in full; weight of the rest
 
 
@@ -163,15 +164,13 @@ class MentionSource:
         bearers = self._store.looked_up(numbers, BEARERS)
         sizes = np.array([len(rows) for rows, _ in bearers], np.int64)
         targets = np.array([row for rows, _ in bearers for row in rows], np.int64)
-        weights, numbers = (
-            _idf(np.array([count for _, count in bearers], np.int64), texts).repeat(sizes),
-            numbers.repeat(sizes),
-        )
+        counts = np.array([count for _, count in bearers], np.int64).repeat(sizes)
+        weights, numbers = _idf(counts, texts), numbers.repeat(sizes)
         mask = question.allowed(targets)
         _share(question, weights, numbers, targets, np.flatnonzero(mask & (sizes.repeat(sizes) > 1)))
         if len(fold(text).split()) > 1:
             meant = np.array([one.name for one in found if _is_a_name(text[one.start : one.end])], np.int64)
-            weights[~among(distinct(meant), numbers)] *= np.float32(ANY_WORD)
+            weights[~among(distinct(meant), numbers) & (counts > FEW_TEXTS)] *= np.float32(ANY_WORD)
         return Edges(np.full(len(targets), -1, np.int64), numbers, targets, weights).at(mask & (weights > 0))
 
 
