@@ -29,15 +29,21 @@ def as_format_2(engine):
     store.close()
 
 
-@pytest.mark.parametrize("kind", ENGINES)
-def test_the_words_of_an_older_version_are_counted_again(kind, monkeypatch):
+def made_in_format_2(kind, texts, monkeypatch):
+    """Returns an engine with these texts, by id, and with the words that the older version counted."""
     engine = fresh_engine(kind)
     with monkeypatch.context() as patched:
         patched.setattr(words, "cut", lambda text: text)
         patched.setattr(words, "TOKENIZER", OLD_TOKENIZER)
         with PredictiveAssociativeIndex(2, backend=engine) as index:
-            index.add(np.ones((len(TEXTS), 2)), list(TEXTS), list(TEXTS.values()))
+            index.add(np.ones((len(texts), 2)), list(texts), list(texts.values()))
     as_format_2(engine)
+    return engine
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_the_words_of_an_older_version_are_counted_again(kind, monkeypatch):
+    engine = made_in_format_2(kind, TEXTS, monkeypatch)
     with PredictiveAssociativeIndex(backend=engine) as index, PredictiveAssociativeIndex(backend=engine) as other:
         for one in (index, other):
             assert found_by_words(one, "digest") == ["code"]
@@ -65,12 +71,7 @@ def _open(engine, done):
 
 
 def test_processes_that_open_an_older_index_together_count_once(monkeypatch):
-    engine = fresh_engine("pgvector")
-    with monkeypatch.context() as patched:
-        patched.setattr(words, "cut", lambda text: text)
-        with PredictiveAssociativeIndex(2, backend=engine) as index:
-            index.add(np.ones((300, 2)), [f"m{at}" for at in range(300)], ["getDigest of it"] * 300)
-    as_format_2(engine)
+    engine = made_in_format_2("pgvector", {f"m{at}": "getDigest of it" for at in range(300)}, monkeypatch)
     spawn = multiprocessing.get_context("spawn")
     done = spawn.Queue()
     processes = [spawn.Process(target=_open, args=(engine, done)) for _ in range(3)]
@@ -86,12 +87,7 @@ def test_processes_that_open_an_older_index_together_count_once(monkeypatch):
 
 
 def test_an_update_that_fails_leaves_the_older_index(monkeypatch):
-    engine = fresh_engine("pgvector")
-    with monkeypatch.context() as patched:
-        patched.setattr(words, "cut", lambda text: text)
-        with PredictiveAssociativeIndex(2, backend=engine) as index:
-            index.add(np.ones((len(TEXTS), 2)), list(TEXTS), list(TEXTS.values()))
-    as_format_2(engine)
+    engine = made_in_format_2("pgvector", TEXTS, monkeypatch)
 
     def fails(*_):
         raise RuntimeError("planned")

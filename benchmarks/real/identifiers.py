@@ -15,9 +15,8 @@ import numpy as np
 
 from benchmarks import report
 from benchmarks.real.scripts import library
-from benchmarks.real.use import evaluate, evaluate_scores
+from benchmarks.real.use import evaluate, gains
 from benchmarks.real.use_tasks import TASKS, Task, of_arguments, some, tuning
-from pam_retriever.evaluation import interval
 from pam_retriever.types import Float32
 
 
@@ -32,9 +31,7 @@ def by_words(task: Task, lower: bool) -> Float32:
 
 def run(task: Task) -> dict[str, Any]:
     scores = {"without parts": by_words(task, lower=True), "with parts": by_words(task, lower=False)}
-    metrics = {"R@5": "recall@5", "R@10": "recall@10"}
-    before, now = (evaluate_scores(task, one).per_question for one in scores.values())
-    gain = {short: vars(interval(now[one] - before[one])) for short, one in metrics.items()}
+    gain = gains(task, scores, "with parts")["without parts"]
     return {"tests": len(task.tests), **{name: evaluate(task, one) for name, one in scores.items()}, "gain": gain}
 
 

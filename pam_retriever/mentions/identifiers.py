@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 
 LONGEST = 64  # characters of a word that has parts; longer ones are mostly keys and encoded data
 
@@ -13,21 +12,16 @@ _LETTERS = "[0-9A-Za-z\u00b5-\u024f\u0370-\u052f]"  # Latin, Greek and Cyrillic
 _WORD = f"(?<!{_LETTERS}){_LETTERS}*[a-z][A-Z]{_LETTERS}*"
 
 
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
-
-
 def with_parts(text: str) -> str:
     """Returns a text in which each word such as ``HTTPDigestAuth`` is followed by its parts: HTTP, Digest and Auth.
 
     Parts of one letter are left out, so ``eBay`` is followed by ``Bay`` alone.
     """
-    return _compiled(_WORD).sub(_word_and_parts, text)
+    return re.sub(_WORD, _word_and_parts, text)
 
 
 def _word_and_parts(match: re.Match[str]) -> str:
     word = match.group()
     if len(word) > LONGEST:
         return word
-    return " ".join([word, *(part for part in _compiled(_BETWEEN).split(word) if len(part) > 1)])
+    return " ".join([word, *(part for part in re.split(_BETWEEN, word) if len(part) > 1)])

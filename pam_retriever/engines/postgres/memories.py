@@ -80,21 +80,18 @@ class PostgresMemories:
             "vector = excluded.vector, version = excluded.version",
             zip(listed, new.ids, *contents, pack(new.vectors), [state.version] * len(listed), strict=True),
         )
-        self.count_words(rows, *contents, counted=list(known.values()))
+        self.count_words(listed, *contents, again=list(known.values()))
         if state.generation and associations is not None:
             self.set_keys(state.generation, rows, make_keys(new.vectors, associations))
         self.local_copy.written(rows, state.version)
         return rows
 
     def count_words(
-        self, rows: Int64, texts: Sequence[str | None], metadatas: Sequence[str], counted: Sequence[int] | None = None
+        self, rows: Sequence[int], texts: Sequence[str | None], metadatas: Sequence[str], again: list[int]
     ) -> None:
-        """Stores the words of memories; replaces those of the rows ``counted`` (default: of all)."""
-        listed = rows.tolist()
-        self._database.fetch(
-            "DELETE FROM words WHERE row = ANY(%s::bigint[])", [listed if counted is None else list(counted)]
-        )
-        words = self._count_words(listed, texts, metadatas)
+        """Stores the words of memories with ``rows``; replaces those of the rows that are counted ``again``."""
+        self._database.fetch("DELETE FROM words WHERE row = ANY(%s::bigint[])", [again])
+        words = self._count_words(rows, texts, metadatas)
         self._database.copy("words", ("text", "bool", "int8", "int4"), words)
 
     def set_keys(self, generation: int, rows: Int64, keys: Float32) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from pam_retriever.engines.postgres.database import PostgresDatabase
 from pam_retriever.engines.postgres.schema import FORMAT
 
@@ -29,7 +27,7 @@ def update(database: PostgresDatabase) -> None:
             [last, AT_ONCE],
         ):
             rows, texts, metadatas = zip(*found, strict=True)
-            stored.count_words(np.array(rows, np.int64), texts, metadatas)
+            stored.count_words(rows, texts, metadatas, again=list(rows))
             last = rows[-1]
         database.connections.state.texts = database.connections.state.version
         database.mentions.search_again()
