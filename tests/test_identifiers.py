@@ -76,6 +76,32 @@ def test_a_part_of_a_word_in_the_metadata_is_found(index):
     assert [hit.id for hit in hits if hit.sources.get("labels", 0) > 0] == ["plain"]
 
 
+@pytest.mark.parametrize("last", ["named", "text"])
+@pytest.mark.parametrize("name", ["GitHub Actions", "iPhone 15", "A JavaScript and TypeScript Guide", "MyGPU加速"])
+def test_a_name_with_such_a_word_is_found(anywhere, name, last):
+    """Whether the text or the memory with the name is added last: the parts stand between the words of the name."""
+    index = anywhere(2)
+    index.add([[1, 1]], ["other"], ["other"], [{"title": "other one"}])
+    for id in ("named", "text") if last == "text" else ("text", "named"):
+        index.add(
+            [[1, 1]], [id], ["x" if id == "named" else f"We read: {name}."], [{"title": name} if id == "named" else {}]
+        )
+    (hit,) = (hit for hit in index.recall("text", k=3, explain=True) if hit.mentions)
+    assert hit.id == "named"
+    assert hit.mentions[0].name == name
+
+
+def test_texts_with_the_words_of_a_name_apart_do_not_hide_those_with_the_name():
+    index = PredictiveAssociativeIndex(dim=2)
+    texts = ["new york", "york is new", "the new big york", "other", "new york", "ｶﾞ ﾄｳｷｮｳ", "ﾄｳｷｮｳ"]
+    index.add(np.ones((len(texts), 2)), list("abcdefg"), texts)
+    store = index._store.database.mentions.store
+    assert store.rows_containing("new york", 5).tolist() == [1, 2, 3, 5]
+    assert store.rows_containing("new york", 4).tolist() == [1, 5]
+    assert store.rows_containing("new york", 1).tolist() == [1]
+    assert store.rows_containing("ﾄｳｷｮｳ", 2).tolist() == [6, 7]
+
+
 def test_an_index_of_format_3_gets_the_parts_of_its_words(tmp_path):
     folder = tmp_path / "index"
     with PredictiveAssociativeIndex.open(folder, 2) as index:

@@ -144,9 +144,14 @@ class SQLiteMentions:
     def rows_containing(self, phrase: str, limit: int) -> Int64:
         """Returns the rows of all texts with these folded words in this order, and maybe more; at most ``limit``."""
         words = letters(phrase)
-        query = f'"{" ".join(words)}"'
-        if is_unspaced(query):  # a text may have spaces, or pairs of letters, between the letters
-            query = f"""NEAR("{'" "'.join(words)}", {2 * len(words)})"""
+        # a text may have spaces, pairs of letters, or the parts of a word (two letters at least) after a word
+        between = sum(2 + len(word) // 2 for word in words[:-1])
+        rows = self._matching(f"""NEAR("{'" "'.join(words)}", {between})""", limit)
+        # many texts have these words near each other, fewer have them beside each other
+        beside = " ".join(words)
+        return rows if len(rows) < limit or is_unspaced(beside) else self._matching(f'"{beside}"', limit)
+
+    def _matching(self, query: str, limit: int) -> Int64:
         found = self._sql.fetch(
             "SELECT group_concat(rowid) FROM (SELECT rowid FROM words WHERE words MATCH ? LIMIT ?)",
             [f"text : {query}", limit],
