@@ -303,3 +303,16 @@ def test_only_the_first_passage_of_a_file_names_it(kind):
         ids = [f"p{n}" for n in range(len(texts))]
         index.add([vector(n) for n in range(len(texts))], ids, texts, metadatas)
         assert index._store.database.mentions.openings
+
+
+@pytest.mark.parametrize("kind", ["exact", *ENGINES])
+def test_a_memory_with_several_names_in_one_text_can_be_deleted(kind):
+    """The text is searched again once, not once for each name that is gone."""
+    texts = ["a bridge", "Ironbridge is near Telford and Oslo.", "a city"]
+    metadatas = [{"title": "Ironbridge", "aliases": ["Telford"]}, {}, {"title": "Oslo"}]
+    with PredictiveAssociativeIndex(DIM, backend=kind if kind == "exact" else fresh_engine(kind)) as index:
+        fill(index)
+        index.add([vector(10 + n) for n in range(3)], ["bridge", "text", "city"], texts, metadatas)
+        index.delete("bridge")
+        (hit,) = (hit for hit in index.recall("text", explain=True) if hit.mentions)
+        assert [str(one) for one in hit.mentions] == ['"text" names "Oslo"']

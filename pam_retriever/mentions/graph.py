@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pam_retriever.arrays import union
+from pam_retriever.arrays import distinct, union
 from pam_retriever.mentions.finder import Occurrence, find
 from pam_retriever.mentions.links import LinkRules, phrase_number
 from pam_retriever.mentions.names import NameRules, Naming, capitalised
@@ -82,7 +82,7 @@ class MentionGraph:
         self._store.drop_mentions(rows)
         self._store.drop_called(rows)
         gone = self._store.unused(before)
-        touched = self._store.mentioning(gone, None).rows
+        touched = distinct(self._store.mentioning(gone, None).rows)  # a text may have several of the names
         self._store.drop_names(gone)
         self._search(touched)
 
