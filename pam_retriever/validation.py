@@ -7,7 +7,7 @@ import sys
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any, cast
 
 import numpy as np
@@ -349,6 +349,9 @@ def check_positive(name: str, value: Any) -> float:
     Raises:
         InvalidInput: the value is something else.
     """
+    if isinstance(value, timedelta):
+        fix = f"Times that are dates count in seconds: {value.total_seconds()}."
+        raise InvalidInput(f"Got {name}={value!r}.", "a finite number above 0", fix)
     if not is_finite(value) or value <= 0:
         raise InvalidInput(f"Got {name}={value!r}.", "a finite number above 0", "Leave it out for the default.")
     return float(value)

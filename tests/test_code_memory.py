@@ -246,6 +246,23 @@ def test_binary_large_and_ignored_files_are_left_out(history):
     assert "a.py" not in contents(index)["files"]
 
 
+def test_a_binary_file_does_not_make_an_update_read_the_history_again(history):
+    history.commit("Begin", {"a.py": "a\n", "logo.png": b"\x00\x01"})
+    history.commit("Change", {"a.py": "b\n"})
+    history.write()
+    index = fresh()
+    update(index, history.folder)
+    history.commit("Again", {"a.py": "c\n"})
+    history.write()
+    assert update(index, history.folder).commits == 1
+    history.commit("No longer binary", {"logo.png": "text\n"})  # now the first commit says something about it
+    history.write()
+    update(index, history.folder)
+    at_once = fresh()
+    update(at_once, history.folder)
+    assert contents(index) == contents(at_once)
+
+
 def test_a_hostile_repository_runs_nothing(history, tmp_path):
     mark = tmp_path / "ran"
     history.commit("Begin", {"a.py": "a\n", ".gitattributes": "*.py diff=evil filter=evil\n"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +32,8 @@ def a_file(folder: Path) -> Path:
         (lambda folder: dated().recall_next({"text": "a"}), "Wrap a single step in a list"),
         (lambda folder: dated().recall_next(iter(["a"])), "Pass list(...)"),
         (lambda folder: dated().recall("a", decay=1.0), "append(timestamp="),  # add() has timestamps, too
+        (lambda folder: dated().recall("a", decay=timedelta(days=7)), "seconds: 604800.0"),
+        (lambda folder: dated().prune(1, half_life=timedelta(days=7)), "seconds: 604800.0"),
         (lambda folder: dated().feedback([1, 0], ["c"]), "hits of recall"),
         (lambda folder: PredictiveAssociativeIndex(), 'embedder="default"'),
         (lambda folder: PredictiveAssociativeIndex.open(folder / "new"), "embedder"),
@@ -59,7 +61,7 @@ def test_a_time_for_a_folder_without_times_names_the_way_of_the_command_line(tmp
     with PredictiveAssociativeIndex.open(tmp_path / "index", dim=2) as index:
         index.add([[1, 0]], ["a"])
     assert main(["recall", str(tmp_path / "index"), "--when", "last week"]) == 2
-    assert "give each line a time" in capsys.readouterr().err
+    assert "give each line a time in ISO 8601" in capsys.readouterr().err
 
 
 def test_one_document_in_the_place_of_events_names_its_folder(tmp_path, capsys):

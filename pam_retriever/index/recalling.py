@@ -181,9 +181,9 @@ class Recalling(IndexBase):
                 evidence, and the memories that the query may be or be completed to: excluded memories have no effect.
             cue_where: filter of the memories that the query may be or be completed to, instead of ``where``: {} for
                 all, for example if a turn of a chat is the query and documents are the hits.
-            decay: half-life, in the unit of the timestamps: a positive score halves with each half-life between ``now``
-                and the last experience of the memory (Dury 3.9). A memory without a known time of experience keeps its
-                score.
+            decay: half-life, in the unit of the timestamps (dates count in seconds): a positive score halves with each
+                half-life between ``now`` and the last experience of the memory (Dury 3.9). A memory without a known
+                time of experience keeps its score.
             now: for ``decay`` a date or a number; None for the newest timestamp in the index. Also the date to which
                 words of time in ``text`` and ``when`` refer; None for the clock (a plain number affects ``decay``
                 alone). For questions about old dialogues, give the date of the question.

@@ -156,7 +156,7 @@ class Timeline:
                 f"Got when={when!r} for an index whose memories have no times.",
                 "memories with timestamps",
                 "Pass add(..., timestamps=...), or Trajectory(timestamps=...) with dates; "
-                "in a file of events, give each line a time.",
+                "in a file of events, give each line a time in ISO 8601.",
             )
         if kind == "numbers":
             return table.between(*_numbers(when))

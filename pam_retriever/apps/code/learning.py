@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import cached_property
 from typing import TypedDict
 
 import numpy as np
@@ -240,13 +241,13 @@ class _Files:
             self.ids |= {change.path: self.ids.pop(change.before) for change in together if change.before in self.ids}
 
     def new_paths(self) -> list[str]:
-        """Returns the paths at which the index has no file."""
+        """Returns the paths of text files at which the index has no file. It never has a binary file."""
         known = {str(record.metadata["path"]) for record in self._stored.values()}
-        return [file.path for file in self._files if file.path not in known]
+        return [path for path in self._contents[1] if path not in known]
 
     def store(self, state: dict[str, object], report: LearningReport) -> None:
         """Updates the memories to the files of the commit, and stores ``state`` in the same transaction."""
-        unchanged, texts = self._read()
+        unchanged, texts = self._contents
         now = {file.path: file for file in self._files if file.path in unchanged or file.path in texts}
         gone = set(self._stored) - {self.ids[path] for path in now if path in self.ids}
         self.ids = {path: self.ids.get(path) or self._new_id(path) for path in now}
@@ -265,8 +266,9 @@ class _Files:
         )
         report.removed = self._index.delete(sorted(gone)) if gone else 0
 
-    def _read(self) -> tuple[set[str], dict[str, str]]:
-        """Returns the paths of unchanged files, and the other text files with their contents."""
+    @cached_property
+    def _contents(self) -> tuple[set[str], dict[str, str]]:
+        """The paths of unchanged files, and the other text files with their contents, after ``follow``."""
         stored = {
             (path, self._stored[id].metadata["path"], self._stored[id].metadata["blob"])
             for path, id in self.ids.items()
