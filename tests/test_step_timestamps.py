@@ -147,6 +147,18 @@ def test_a_deleted_trajectory_takes_its_dates_with_it(anywhere):
     index.add([[1, 0]], ["a"], timestamps=[5])  # the index has no dates any more
 
 
+def test_an_appended_memory_has_the_date_of_its_step_without_a_time_of_its_own(anywhere):
+    """If it was stored with the step, too, and not only if the step is of a stored memory."""
+    index = anywhere(2)
+    for at, id in enumerate(["updated", "replaced", "later"]):
+        index.append("talk", [1, at], id=id, timestamp=datetime(2024, 5, 1 + at))
+    index.update("updated", timestamp=None)
+    index.add([[0, 1]], ["replaced"])
+    assert index.recall(when="May 2024", k=3).ids == ["later", "replaced", "updated"]
+    index.delete_trajectory("talk")
+    assert index.recall(when="May 2024", k=3).ids == ["later"]
+
+
 def test_readers_see_the_dates_that_a_trajectory_takes_back(tmp_path):
     question = {"text": "what did we do on 3 November 2026?", "explain": True}
     with PredictiveAssociativeIndex.open(tmp_path / "i", dim=2) as index:

@@ -58,7 +58,7 @@ class NewStep:
             raise other_kind("dates", "numbers")
 
     def find(self, database: Database) -> Int64:
-        """Inside a transaction: returns the row (1,) of the stored memory, which gets the time of the step.
+        """Returns the row (1,) of the stored memory.
 
         Raises:
             UnknownId: no memory has this id.
@@ -70,10 +70,12 @@ class NewStep:
                 "the id of a stored memory, or what to store",
                 "Pass vector=..., or text=... with an embedder.",
             )
-        rows = np.array([known[self.id]], np.int64)
+        return np.array([known[self.id]], np.int64)
+
+    def hand_down(self, database: Database, rows: Int64) -> None:
+        """Inside a transaction: gives the date of the step, if it has one, to its memory with ``rows`` (1,)."""
         if self.times.kind == "dates" and self.timestamp is not None:
             database.times.hand_down(rows, [self.timestamp])
-        return rows
 
 
 def _shown(time: float | None, kind: str | None) -> object:
