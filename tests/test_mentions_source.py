@@ -11,22 +11,10 @@ from hypothesis import strategies as st
 from test_mentions import World
 
 from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.mentions.edges import MENTIONS, PRIOR, WAYS, Mentioned
 from pam_retriever.mentions.folding import words
-from pam_retriever.mentions.source import (
-    ANY_WORD,
-    BEYOND,
-    CEILING,
-    FEW_TEXTS,
-    LEFT,
-    MENTIONS,
-    POWER,
-    PRIOR,
-    TEMPERATURE,
-    WAYS,
-    Mentioned,
-    MentionSource,
-    bounded,
-)
+from pam_retriever.mentions.limits import BEYOND, CEILING, bounded
+from pam_retriever.mentions.source import ANY_WORD, FEW_TEXTS, LEFT, POWER, TEMPERATURE, MentionSource
 from pam_retriever.types import Bools, Float32, Int64
 
 LOOKS = (0.8, 0.5, 0.3, 0.2, 0.1, 0.0)
@@ -44,6 +32,11 @@ class Question:
         self._words = {row: set(words(text or "")) for row, text in texts}
         self.terms = sorted(set(words(text or "")))
         self.term_weights: Float32 = np.ones(len(self.terms), np.float32)
+
+    def part(self, said: str, rows: Int64) -> Float32:
+        terms = sorted(set(words(said)))
+        held = [[term in self._words[row] for term in terms] for row in rows.tolist()]
+        return np.array(held, np.float32).reshape(len(rows), len(terms)).sum(axis=1) / max(len(terms), 1)
 
     def scores(self, rows: Int64) -> Float32:
         return np.array([self._scores[row] for row in rows.tolist()], np.float32)
@@ -226,6 +219,38 @@ def test_a_question_that_is_a_name_or_has_a_rare_one_finds_what_has_it(question:
     assert index.recall([1, 0, 0], text=question, k=2).ids == ["city", "other"]
 
 
+def _counted(weight: float, of_source: float, own: float) -> float:
+    """What counts of a name in the question if a better text holds it, and all other words of the question."""
+    added, room = MENTIONS * weight, max(CEILING * of_source - own, 0)
+    return (min(added, room) + BEYOND * max(added - room, 0)) / MENTIONS
+
+
+@pytest.mark.parametrize(
+    ("part", "says"),
+    [(0, "It stars Ann."), (1 / 3, "Its director is Ann."), (1, "The director was born here.")],
+)
+@pytest.mark.parametrize("own", [0.2, 0.7, 0.9])
+def test_a_better_text_limits_a_name_of_the_question_as_far_as_it_has_the_other_words(
+    part: float, says: str, own: float
+) -> None:
+    """A text without the name limits nothing."""
+    world = _world(("a", "Kiss and Tell", "A film."), ("b", None, f"{says} Kiss and Tell!"), ("c", None, says))
+    question = Question(world, "director born here Kiss and Tell", {"a": own, "b": 0.8, "c": 0.9})
+    found = _ask(world, question, "abc")["a"]["asked"]
+    weight = _idf(23, 1)
+    limit = _counted(weight, 0.8, own) if own < 0.8 else weight
+    assert found == pytest.approx(weight - part * (weight - limit), rel=1e-4)
+
+
+def test_a_page_that_answers_comes_before_the_page_that_its_question_names() -> None:
+    index = PredictiveAssociativeIndex(dim=2)
+    index.add([[0.8, 0.6]], ["whole"], ["Landlock is a sandbox."], [{"title": "Landlock"}])
+    index.add([[1, 0]], ["part"], ["Create a ruleset of Landlock."], [{"title": "landlock_create_ruleset"}])
+    index.add([[0, 1]] * 20, [f"other {at}" for at in range(20)], ["nothing of note"] * 20)
+    assert index.recall([1, 0], text="create a Landlock ruleset", k=2).ids == ["part", "whole"]
+    assert index.recall([1, 0], text="Landlock", k=2).ids == ["whole", "part"]
+
+
 def test_a_question_of_many_names_takes_linear_time() -> None:
     world = _world(("a", "clock(3)", "x"))
     question = Question(world, "clock " * 40_000, {"a": 0.5})  # in quadratic time this would take a minute
@@ -297,6 +322,9 @@ def test_the_first_step_is_that_of_a_plain_loop(
         terms = [term for term in question.terms if term in words(text[target]) and term not in words(text[source])]
         return len(terms) / len(question.terms)
 
+    def better(source: str, id: str) -> bool:
+        return scores[source] > scores[id] and title[id] in [n for n in asked if n in text[source]]
+
     by_question = {id: max((worth(name, id) for name in asked), default=0.0) for id in ids}
     strength = {id: scores[id] + PRIOR["asked"] * by_question[id] for id in ids if id in ids[:seeds] or by_question[id]}
     by_text = {
@@ -307,5 +335,15 @@ def test_the_first_step_is_that_of_a_plain_loop(
         )
         for target in ids
     }
-    assert {id: found.get(id, {}).get("asked", 0) for id in ids} == pytest.approx(by_question, rel=1e-4, abs=1e-6)
+    rest = {word for name in ["w", *asked] if name not in title.values() for word in words(name)}
+
+    def limited(weight: float, source: str, id: str) -> float:
+        part = len(rest & set(words(text[source]))) / len(rest)
+        return weight - part * (weight - _counted(weight, scores[source], scores[id]))
+
+    by_limits = {
+        id: min([weight, *(limited(weight, source, id) for source in strength if better(source, id))])
+        for id, weight in by_question.items()
+    }
+    assert {id: found.get(id, {}).get("asked", 0) for id in ids} == pytest.approx(by_limits, rel=1e-4, abs=1e-6)
     assert {id: found.get(id, {}).get("names", 0) for id in ids} == pytest.approx(by_text, rel=1e-4, abs=1e-6)

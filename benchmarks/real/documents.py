@@ -31,9 +31,10 @@ from benchmarks.real.documents_baselines import cross_links, mention_matrix, pag
 from benchmarks.real.documents_pool import Pool, Scores, read
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.mentions import source as mention_source
+from pam_retriever.mentions.edges import LEXICAL, PRIOR, WAYS, Mentioned
 from pam_retriever.mentions.graph import MentionGraph, MentionRules
 from pam_retriever.mentions.names import NameRules
-from pam_retriever.mentions.source import PRIOR, WAYS, Mentioned, MentionSource
+from pam_retriever.mentions.source import MentionSource
 from pam_retriever.mentions.store import SQLiteMentions
 from pam_retriever.store.sqlite.database import SQLiteDatabase
 from pam_retriever.store.storing import NewMemories
@@ -63,6 +64,12 @@ class Question:
         return np.array([[term in sets[row - 1] for row in rows.tolist()] for term in self._terms], bool).reshape(
             len(self._terms), len(rows)
         )
+
+    def part(self, words: str, rows: Int64) -> Float32:
+        sets, terms = self._pool.words.sets, self._pool.words.terms_of(words)
+        idf = np.array([self._pool.words.idf.get(term, self._pool.words.rarest) for term in terms], np.float32)
+        held = [[term in sets[row - 1] for term in terms] for row in rows.tolist()]
+        return np.array(held, np.float32).reshape(len(rows), len(terms)) @ idf / max(float(idf.sum()), 1e-9)
 
     def allowed(self, rows: Int64) -> Bools:
         return np.ones(len(rows), bool)
@@ -257,8 +264,13 @@ def main() -> None:
     folder = find(arguments.folder, ["documents"], __doc__ or "")
     encode = cached_encoder(arguments.embedder, arguments.embeddings)
     pools = {name: read(folder / f"{name}.jsonl", encode) for name in SETS}
-    constants = {key: getattr(mention_source, key) for key in ("LEXICAL", "SEEDS", "POWER", "LEFT", "TEMPERATURE")}
-    result: dict[str, Any] = {"seed": 0, "prior": PRIOR, "constants": constants, "candidates": CANDIDATES}
+    constants = {key: getattr(mention_source, key) for key in ("SEEDS", "POWER", "LEFT", "TEMPERATURE")}
+    result: dict[str, Any] = {
+        "seed": 0,
+        "prior": PRIOR,
+        "constants": {"LEXICAL": LEXICAL, **constants},
+        "candidates": CANDIDATES,
+    }
     if arguments.cues:
         found = {name: documents_cues.measure(pool, result["seed"]) for name, pool in pools.items()}
         print(json.dumps(found, indent=1))

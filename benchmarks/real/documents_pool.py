@@ -7,14 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import bm25s
 import numpy as np
 import numpy.typing as npt
 import Stemmer
 
-from pam_retriever.mentions.source import LEXICAL
+from pam_retriever.mentions.edges import LEXICAL
 from pam_retriever.mentions.stop_words import STOP_WORDS
 from pam_retriever.types import Float32
 
@@ -63,13 +62,14 @@ class Words:
     """BM25 with this library's stop words and constants, and the terms of each text."""
 
     def __init__(self, texts: list[str], questions: list[str]) -> None:
-        options: dict[str, Any] = {"stopwords": STOP_WORDS.split(), "stemmer": Stemmer.Stemmer("porter")}
-        tokens = bm25s.tokenize(texts, return_ids=False, show_progress=False, **options)
+        self._stemmer = Stemmer.Stemmer("porter")
+        tokens = self._tokens(texts)
         self.sets = [set(terms) for terms in tokens]
         scorer = bm25s.BM25(k1=1.2, b=0.75)
         scorer.index(tokens, show_progress=False)
-        question_tokens = bm25s.tokenize(questions, return_ids=False, show_progress=False, **options)
-        self.terms = [[term for term in dict.fromkeys(one) if term in scorer.vocab_dict] for one in question_tokens]
+        self.terms = [
+            [term for term in dict.fromkeys(one) if term in scorer.vocab_dict] for one in self._tokens(questions)
+        ]
         self.scores = np.array([scorer.get_scores(one) if one else np.zeros(len(texts)) for one in self.terms], float)
         self.scaled: Scores = self.scores / np.maximum(self.scores.max(axis=1, keepdims=True), 1e-9)
         count: dict[str, int] = {}
@@ -77,6 +77,15 @@ class Words:
             for term in terms:
                 count[term] = count.get(term, 0) + 1
         self.idf = {term: float(np.log1p((len(texts) - n + 0.5) / (n + 0.5))) for term, n in count.items()}
+        self.rarest = float(np.log1p((len(texts) + 0.5) / 0.5))  # the idf of a term that no text has
+
+    def terms_of(self, text: str) -> list[str]:
+        """Returns the distinct terms of a text, also those that no passage has."""
+        return list(dict.fromkeys(self._tokens([text])[0]))
+
+    def _tokens(self, texts: list[str]) -> list[list[str]]:
+        stop_words = STOP_WORDS.split()
+        return bm25s.tokenize(texts, return_ids=False, show_progress=False, stopwords=stop_words, stemmer=self._stemmer)
 
 
 def read(path: Path, encode: Callable[[list[str]], Float32]) -> Pool:

@@ -9,114 +9,36 @@ in half of the texts and 1 for the rarest. share divides an ambiguous name among
 question's words that t contains and s does not: a second step counts more if it covers the rest of the question.
 
 A name of the question gives its memories idf(n) * share(t | n). One word in lower case among others may be any word,
-so it gives a tenth, unless few texts hold it. What names t lifts it to nine tenths of the score of s; of more than
-that a tenth counts (``bounded``). Otherwise pages that name each other would come before the one that answers.
+so it gives a tenth, unless few texts hold it. What a mention adds is limited by the score of s (``limits.py``).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, Protocol, get_args
 
 import numpy as np
 
 from pam_retriever.arrays import among, distinct, firsts, union
-from pam_retriever.mentions.finder import find
+from pam_retriever.mentions.edges import NO_EDGES, PRIOR, Edges, Mentioned, Question
+from pam_retriever.mentions.finder import Occurrence, find
 from pam_retriever.mentions.folding import fold
+from pam_retriever.mentions.limits import limited
 from pam_retriever.mentions.links import phrase_number
 from pam_retriever.mentions.names import STOP_WORDS
 from pam_retriever.mentions.steps import BEARERS, NO_COLUMNS, Steps
 from pam_retriever.mentions.store import SQLiteMentions
 from pam_retriever.types import Bools, Float32, Int64
 
-Way = Literal["asked", "names", "named by", "second step", "shares"]
-WAYS: tuple[Way, ...] = get_args(Way)
-# weights relative to cosine + LEXICAL * BM25 (1 for the best), chosen on half of the questions of three sets
-# (benchmarks/real/documents.py), the same for all
-MENTIONS = 1.6  # weight of all of them beside the scores of recall, chosen in the same way
-PRIOR = dict(zip(WAYS, (1.0, 0.35, 0.08, 0.03, 0.25), strict=True))
-LEXICAL = 0.3
 SEEDS = 10  # number of best hits whose mentions are followed
 POWER = 1.5  # exponent of their scores
 LEFT = 4.0  # weight of the rest of the question
 TEMPERATURE = 0.1  # of the softmax over scores that divides an ambiguous name
 LONGEST_PHRASE = 8  # words of the question in one phrase
-# chosen on the same halves and on manual pages (benchmarks/real/pages.py)
+# chosen on first halves (benchmarks/real/documents.py) and on manual pages (benchmarks/real/pages.py)
 ANY_WORD = 0.1  # weight of a name in the question that is one word in lower case among others, unless it is rare:
 FEW_TEXTS = 3  # a word that as many texts hold at most is a name
-CEILING, BEYOND = 0.9, 0.1  # share of the source's score up to which a mention counts in full; weight of the rest
-
-
-class Question(Protocol):
-    """The data of a question that the source needs. All rows are rows of memories that may be found."""
-
-    text: str | None
-    term_weights: Float32  # (T,) idf of the question's terms
-
-    def scores(self, rows: Int64) -> Float32:
-        """Returns (n,) cosine + LEXICAL * BM25, scaled to 1 for the best hit."""
-
-    def holds(self, rows: Int64) -> Bools:
-        """Returns whether each of the texts has each of the question's terms, (T, n)."""
-
-    def allowed(self, rows: Int64) -> Bools:
-        """Returns which rows (n,) may be found, and may lead to others."""
-
-
-@dataclass(frozen=True)
-class Edges:
-    """Edges (m,) between memories; ``numbers`` are the numbers of the name, link or phrase of each edge."""
-
-    sources: Int64
-    numbers: Int64
-    targets: Int64
-    weights: Float32
-
-    def at(self, positions: Bools | slice) -> Edges:
-        """Returns the edges at these positions."""
-        return Edges(self.sources[positions], self.numbers[positions], self.targets[positions], self.weights[positions])
-
-
-_NONE: Int64 = np.empty(0, np.int64)
-_NO_EDGES = Edges(_NONE, _NONE, _NONE, np.empty(0, np.float32))
-
-
-@dataclass(frozen=True)
-class Mentioned:
-    """The mentions for a question.
-
-    Attributes:
-        rows: (n,) sorted.
-        features: (n, 5) the strength for each of ``WAYS``, at least 0.
-        sources: (n, 5) the memory from which the strength comes; -1 for the question itself, or for no strength.
-        numbers: (n, 5) the number of the name, link or phrase; 0 for none.
-    """
-
-    rows: Int64
-    features: Float32
-    sources: Int64
-    numbers: Int64
-
-    def of(self, rows: Int64) -> Float32:
-        """Returns the features (m, 5) of memories (m,); else 0."""
-        features = np.zeros((len(rows), len(WAYS)), np.float32)
-        there, position = self._positions(rows)
-        features[there] = self.features[position]
-        return features
-
-    def ways(self, rows: Int64) -> Int64:
-        """Returns the sources and numbers (m, 5, 2) of memories (m,); else 0."""
-        ways = np.zeros((len(rows), len(WAYS), 2), np.int64)
-        there, position = self._positions(rows)
-        ways[there, :, 0], ways[there, :, 1] = self.sources[position], self.numbers[position]
-        return ways
-
-    def _positions(self, rows: Int64) -> tuple[Bools, Int64]:
-        """Returns a mask of the ``rows`` (m,) that are mentioned, and the positions of these in ``self.rows``."""
-        there = among(self.rows, rows)
-        return there, self.rows.searchsorted(rows[there])
 
 
 class MentionSource:
@@ -143,7 +65,7 @@ class MentionSource:
         """
         texts = self._store.texts() if self._texts is None else self._texts
         strengths = _Strengths(rows, scores, question)
-        asked = self._asked(question, texts)
+        asked, rest = self._asked(question, texts)
         strengths.add((asked, PRIOR["asked"]))
         seeds = strengths.best(SEEDS)
         followed = _Followed(question, seeds, self._store.steps.of(seeds.rows.tolist()))
@@ -152,14 +74,14 @@ class MentionSource:
         seeds = strengths.best(SEEDS)
         followed = _Followed(question, seeds, self._store.steps.of(seeds.rows.tolist()), only_named=True)
         second, *_ = followed.edges(texts)
-        return _gather([asked, named, naming, second, shared])
+        return _gather([limited(asked, named, question, rest), named, naming, second, shared])
 
-    def _asked(self, question: Question, texts: int) -> Edges:
-        """Returns edges to the memories that the question names."""
+    def _asked(self, question: Question, texts: int) -> tuple[Edges, str]:
+        """Returns edges to the memories that the question names, and the rest of its text."""
         text = question.text or ""
         found = find([text], self._store)[0] if text else []
         if not found:
-            return _NO_EDGES
+            return NO_EDGES, text
         numbers = distinct(np.array([one.name for one in found], np.int64))
         bearers = self._store.looked_up(numbers, BEARERS)
         sizes = np.array([len(rows) for rows, _ in bearers], np.int64)
@@ -170,36 +92,18 @@ class MentionSource:
         _share(question, weights, numbers, targets, np.flatnonzero(mask & (sizes.repeat(sizes) > 1)))
         if len(fold(text).split()) > 1:
             meant = np.array([one.name for one in found if _is_a_name(text[one.start : one.end])], np.int64)
-            weights[~among(distinct(meant), numbers) & (counts > FEW_TEXTS)] *= np.float32(ANY_WORD)
-        return Edges(np.full(len(targets), -1, np.int64), numbers, targets, weights).at(mask & (weights > 0))
+            unsure = ~among(distinct(meant), numbers) & (counts > FEW_TEXTS)
+            weights[unsure] *= np.float32(ANY_WORD)
+            found = [one for one in found if one.name not in set(numbers[unsure].tolist())]
+        edges = Edges(np.full(len(targets), -1, np.int64), numbers, targets, weights).at(mask & (weights > 0))
+        return edges, _without(text, found)
 
 
-def bounded(found: Mentioned, question: Question) -> Mentioned:
-    """Limits what mentions add to a memory by the score of the memories that lead to it.
-
-    Args:
-        found: the mentions for a question with a text.
-        question: the question.
-
-    Returns:
-        The same memories, whose ways but "asked" have smaller features.
-    """
-    sources = found.sources[:, 1:]
-    leading = distinct(sources[sources >= 0])
-    if not len(leading):
-        return found
-    weights = np.float32(MENTIONS) * np.array([PRIOR[way] for way in WAYS], np.float32)
-    added = found.features[:, 1:] @ weights[1:]
-    own = question.scores(found.rows) + weights[0] * found.features[:, 0]
-    of_sources = question.scores(leading) + weights[0] * found.of(leading)[:, 0]
-    best = np.where(sources >= 0, of_sources[leading.searchsorted(np.maximum(sources, 0)).clip(0, len(leading) - 1)], 0)
-    room = np.maximum(np.float32(CEILING) * best.max(axis=1) - own, 0)
-    less = added > room
-    part = np.ones(len(added), np.float32)
-    part[less] = (room + np.float32(BEYOND) * (added - room))[less] / added[less]
-    features = found.features.copy()
-    features[:, 1:] *= part[:, None]
-    return replace(found, features=features)
+def _without(text: str, found: list[Occurrence]) -> str:
+    """Returns a text without its names, which are in their order."""
+    ends = [0, *(one.end for one in found)]
+    starts = [*(one.start for one in found), len(text)]
+    return " ".join(text[end:start] for end, start in zip(ends, starts, strict=True))
 
 
 def _is_a_name(words: str) -> bool:

@@ -35,7 +35,7 @@ class Candidates:
             unknown of one.
         lexical: BM25, scaled to at most 1; None for a query without words.
         paths: (n, any) the memories on the way to each, padded with -1; None for a single hop.
-        mentions: (n, ways, 2) for each of ``mentions.source.WAYS`` the row that leads to the memory, -1 for the query,
+        mentions: (n, ways, 2) for each of ``mentions.edges.WAYS`` the row that leads to the memory, -1 for the query,
             and the number of the name, 0 for none; None if no memory has a name.
         sources: the part of each source in the scores; None if it is unknown, or was not requested.
     """

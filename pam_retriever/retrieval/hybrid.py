@@ -15,7 +15,7 @@ import numpy as np
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.arrays import among, union
 from pam_retriever.experience.graph import CooccurrenceGraph
-from pam_retriever.mentions.source import MENTIONS, Mentioned
+from pam_retriever.mentions.edges import MENTIONS, Mentioned
 from pam_retriever.model.keys import Channels, query_vectors
 from pam_retriever.retrieval.candidates import Candidates, Tiers
 from pam_retriever.retrieval.coherence import neighbour_weights, pairs_within

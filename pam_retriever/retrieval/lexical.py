@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from pam_retriever.ann.selection import Rows
-from pam_retriever.arrays import largest
+from pam_retriever.arrays import among, largest
 from pam_retriever.retrieval.postings import NOWHERE, Postings, TermScores, Words
 from pam_retriever.store.database import Database
 from pam_retriever.store.sqlite.words import shared_tokenizer
@@ -171,6 +171,17 @@ class Lexicon:
         words = self._now()
         postings = [posting for term in terms if len((posting := self._posting(words, term, "text")).rows)]
         return Terms(words, postings, np.array([words.idf(posting) for posting in postings], np.float32))
+
+    def part(self, text: str, rows: Int64) -> Float32:
+        """Returns the part (n,) of the terms of a text, by idf, that each of ``rows`` (n,) has; 0 without terms."""
+        words, most = self._now(), 0.0
+        total = np.zeros(len(rows), np.float32)
+        for term in self._tokenize(text):
+            posting = self._posting(words, term, "text")
+            idf = words.idf(posting)
+            total += np.float32(idf) * among(posting.rows, rows)
+            most += idf
+        return total / np.float32(max(most, 1e-9))
 
     def idf(self, term: str) -> float:
         """The idf of a term; 0 for a term that no text holds."""

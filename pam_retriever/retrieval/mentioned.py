@@ -6,8 +6,10 @@ import numpy as np
 
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.arrays import among, union
+from pam_retriever.mentions.edges import LEXICAL, PRIOR, WAYS, Mentioned
 from pam_retriever.mentions.finder import find
-from pam_retriever.mentions.source import LEXICAL, PRIOR, WAYS, Mentioned, MentionSource, bounded
+from pam_retriever.mentions.limits import bounded
+from pam_retriever.mentions.source import MentionSource
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues
 from pam_retriever.retrieval.first_mentions import MENTIONED
@@ -27,14 +29,15 @@ class MentionQuery:
 
     Args:
         view: a view of the index.
+        lexicon: the words of the index.
         query: (d,) the question, at unit length.
         allowed: sorted rows to choose from; None for all.
     """
 
-    def __init__(self, view: View, query: Float32, allowed: Rows | None) -> None:
+    def __init__(self, view: View, lexicon: Lexicon, query: Float32, allowed: Rows | None) -> None:
         self.text: str | None = None
         self.term_weights: Float32 = np.empty(0, np.float32)
-        self._view, self._query, self._rows = view, query, allowed
+        self._view, self._lexicon, self._query, self._rows = view, lexicon, query, allowed
         self._postings: list[Postings] = []
         self._by_words: Float32 | None = None  # a stored memory asks without words
 
@@ -43,18 +46,21 @@ class MentionQuery:
         self.text = text
         if len(terms.postings):
             self.term_weights, self._postings = terms.idf, terms.postings
-            self._by_words, self._lexical = by_words, np.float32(LEXICAL / max(best, 1e-9))
+            self._by_words, self._per_bm25 = by_words, np.float32(LEXICAL / max(best, 1e-9))
         return self
 
     def scores(self, rows: Int64) -> Float32:
         similarity: Float32 = self._view.similar.keys(rows) @ self._query
         if self._by_words is not None:
-            similarity += self._lexical * self._by_words[rows]
+            similarity += self._per_bm25 * self._by_words[rows]
         return similarity
 
     def holds(self, rows: Int64) -> Bools:
         held = [among(posting.rows, rows) for posting in self._postings]
         return np.array(held, bool).reshape(len(held), len(rows))
+
+    def part(self, words: str, rows: Int64) -> Float32:
+        return self._lexicon.part(words, rows)
 
     def allowed(self, rows: Int64) -> Bools:
         return np.ones(len(rows), bool) if self._rows is None else holds(self._rows, rows)
@@ -80,7 +86,9 @@ class Mentioning:
 
     def from_memory(self, query: Float32, row: int, allowed: Rows | None) -> Mentioned:
         """Returns the memories that a memory names, and those that name it; see ``from_question``."""
-        return self._source.score(MentionQuery(self._view, query, allowed), np.array([row]), np.ones(1, np.float32))
+        return self._source.score(
+            MentionQuery(self._view, self._lexicon, query, allowed), np.array([row]), np.ones(1, np.float32)
+        )
 
     def from_question(
         self, query: Float32, text: str, by_words: Float32, found: Int64, allowed: Rows | None
@@ -95,7 +103,7 @@ class Mentioning:
             allowed: sorted rows to choose from; None for all.
         """
         terms, most = self._lexicon.query_terms(self._lexicon.terms(text)), float(by_words[found].max(initial=0))
-        mention_query = MentionQuery(self._view, query, allowed).with_words(text, terms, by_words, most)
+        mention_query = MentionQuery(self._view, self._lexicon, query, allowed).with_words(text, terms, by_words, most)
         found = found[mention_query.allowed(found)]
         scores = mention_query.scores(found)
         best = np.argsort(-scores, kind="stable")[:BEST]

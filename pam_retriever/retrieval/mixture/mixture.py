@@ -12,7 +12,7 @@ import numpy as np
 
 from pam_retriever.arrays import union
 from pam_retriever.errors import InvalidInput
-from pam_retriever.mentions.source import MENTIONS
+from pam_retriever.mentions.edges import MENTIONS
 from pam_retriever.retrieval.hybrid import LABEL, LEXICAL, TIME
 from pam_retriever.retrieval.mixture.calibration import Calibration
 from pam_retriever.retrieval.mixture.influence import influence

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pam_retriever.arrays import union
-from pam_retriever.mentions.source import PRIOR, WAYS, Mentioned
+from pam_retriever.mentions.edges import PRIOR, WAYS, Mentioned
 from pam_retriever.retrieval.lexical import best_of
 from pam_retriever.retrieval.mentioned import BEST
 from pam_retriever.retrieval.mixture.corpus import Corpus
