@@ -10,7 +10,7 @@ from pam_retriever.errors import InvalidInput, UnknownId
 from pam_retriever.store.database import Database, TrajectoryEnd
 from pam_retriever.store.sqlite.times import NewTimes, as_datetime, other_kind
 from pam_retriever.store.storing import NewMemories
-from pam_retriever.types import Int64
+from pam_retriever.types import Float32, Int64
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,18 @@ class NewStep:
         if numbered and self.times.kind == "dates":
             raise other_kind("dates", "numbers")
 
-    def find(self, database: Database) -> Int64:
-        """Returns the row (1,) of the stored memory.
+    def put(self, database: Database, associations: Float32 | None) -> Int64:
+        """Inside a transaction: stores the memory, if it is new, with the date of the step; returns its row (1,).
 
         Raises:
-            UnknownId: no memory has this id.
+            UnknownId: there is no memory to store, and none has this id.
         """
+        rows = self._find(database) if self.memory is None else self.memory.put(database, associations)
+        if self.times.kind == "dates" and self.timestamp is not None:
+            database.times.hand_down(rows, [self.timestamp])  # stays if the time that was given is removed
+        return rows
+
+    def _find(self, database: Database) -> Int64:
         known = database.memories.rows_of([self.id])
         if self.id not in known:
             raise UnknownId(
@@ -71,11 +77,6 @@ class NewStep:
                 "Pass vector=..., or text=... with an embedder.",
             )
         return np.array([known[self.id]], np.int64)
-
-    def hand_down(self, database: Database, rows: Int64) -> None:
-        """Inside a transaction: gives the date of the step, if it has one, to its memory with ``rows`` (1,)."""
-        if self.times.kind == "dates" and self.timestamp is not None:
-            database.times.hand_down(rows, [self.timestamp])
 
 
 def _shown(time: float | None, kind: str | None) -> object:

@@ -226,8 +226,7 @@ class Store(ABC):
         with database.transaction():
             end = step.follow(database)
             predicted = None if new is None else self._associate(new.ids, new.vectors)
-            rows = step.find(database) if new is None else new.put(database, predicted)
-            step.hand_down(database, rows)  # a new memory keeps it without the time that was given
+            rows = step.put(database, predicted)
             number = number_of(database, step.session, end)
             at = 0 if end is None else end.position
             database.trajectories.extend(number, at, [Step(int(rows[0]), step.timestamp, None)])
