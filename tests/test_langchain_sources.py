@@ -178,6 +178,16 @@ def test_values_that_are_stored_as_strings_or_numbers_link_at_once(group, times)
     assert [record.ids for record in store.index.trajectories()] == [("a", "b", "c")]
 
 
+def test_numbers_too_large_for_times_order_a_group():
+    """JSON has whole numbers of any length."""
+    store = PAMVectorStore(EMBEDDER, group_by="run", order_by="n")
+    numbers = {"c": 10**400, "a": -(10**400), "b": 7}
+    made = [Document(f"text of {id}", id=id, metadata={"run": 1, "n": n}) for id, n in numbers.items()]
+    store.add_documents(made)
+    ((ids, times),) = ((one.ids, one.timestamps) for one in store.index.trajectories())
+    assert (ids, times) == (("a", "b", "c"), None)
+
+
 def test_a_source_longer_than_an_id_is_linked_and_counted_once():
     store = PAMVectorStore(TableEmbedder())
     store.add_documents([chunk("a", "data:" + "x" * 5_000, 0), chunk("b", "data:" + "x" * 5_000, 1)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from sys import float_info
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, cast
 
 from langchain_core.documents import Document
@@ -329,7 +330,8 @@ def in_order(positions: Mapping[str, GroupPosition]) -> tuple[list[str], list[fl
     """Returns the ids of one group in order. If a single key with numbers orders them, returns these as times, too."""
     ids = sorted(positions, key=lambda id: positions[id][1])  # documents with equal keys stay in the order of adding
     orders = [positions[id][1] for id in ids]
-    timed = all(len(order) == 1 and order[0][0] == NUMBER for order in orders)
+    # a whole number in JSON may be larger than any time
+    timed = all(len(order) == 1 and order[0][0] == NUMBER and abs(order[0][1]) <= float_info.max for order in orders)  # type: ignore[arg-type]
     return ids, [float(order[0][1]) for order in orders] if timed else None
 
 
