@@ -33,6 +33,7 @@ from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.mentions import source as mention_source
 from pam_retriever.mentions.edges import LEXICAL, PRIOR, WAYS, Mentioned
 from pam_retriever.mentions.graph import MentionGraph, MentionRules
+from pam_retriever.mentions.limits import bounded
 from pam_retriever.mentions.names import NameRules
 from pam_retriever.mentions.source import MentionSource
 from pam_retriever.mentions.store import SQLiteMentions
@@ -192,9 +193,18 @@ def rows_of(pools: dict[str, Pool]) -> dict[str, dict[str, Scores]]:
         for titles in ("none", "heading", "metadata")
     }
 
+    limited = {
+        titles: {
+            name: {at: bounded(one, Question(pools[name], at)) for at, one in several.items()}
+            for name, several in by_name.items()
+        }
+        for titles, by_name in found.items()
+    }
+
     def with_mentions(titles: str, *ways: str) -> dict[str, Scores]:
         weights = {way: PRIOR[way] if way in ways or not ways else 0.0 for way in WAYS}
-        return {name: added(pool, found[titles][name], weights) for name, pool in pools.items()}
+        mentioned = found[titles] if ways else limited[titles]
+        return {name: added(pool, mentioned[name], weights) for name, pool in pools.items()}
 
     return {
         "dense": {name: pool.cosine for name, pool in pools.items()},
