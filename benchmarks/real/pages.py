@@ -3,7 +3,8 @@
 FOLDER contains manual pages (``man2/fork.2.gz``), for example Debian's packages ``manpages`` and ``manpages-dev``,
 unpacked by ``dpkg-deb -x``. The question is the purpose of a page ("create a child process"). The answer is this page,
 and then those of its section "SEE ALSO", which is taken out of the texts. The other methods see the same texts. Linux'
-pages chose the limits of mentions (``mentions/source.py``); those of PostgreSQL were asked when they were chosen.
+pages chose the limits of mentions (``mentions/limits.py``, ``mentions/source.py``); those of PostgreSQL were asked when
+they were chosen.
 """
 
 from __future__ import annotations
