@@ -370,7 +370,8 @@ class PAMVectorStore(StoredFeedback, BasePydanticVectorStore):
 
         Args:
             query: a vector, or the id of a node. The result does not contain the node of an id, nor, in the modes
-                "association" and "specific", a node with this vector (cosine 0.9999 or more).
+                "association" (the default without ``text``) and "specific", a node with this vector (cosine 0.9999 or
+                more).
             k: number of nodes, at most.
             where: metadata filter in the language of the index.
             filters: LlamaIndex's metadata filters. A node must satisfy both ``where`` and ``filters``.
