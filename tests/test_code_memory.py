@@ -263,6 +263,20 @@ def test_a_binary_file_does_not_make_an_update_read_the_history_again(history):
     assert contents(index) == contents(at_once)
 
 
+def test_a_file_that_is_moved_out_of_what_is_ignored_brings_its_history(history):
+    history.commit("Begin", {"a.py": "a\n", "old/b.py": "b\n" * 9, ".gitignore": "old/\n"})
+    history.write()
+    index = fresh()
+    update(index, history.folder)
+    history.commit("Move", renames=[("old/b.py", "between.py")])
+    history.commit("Move on", {"a.py": "c\n"}, renames=[("between.py", "b.py")])
+    history.write()
+    update(index, history.folder)
+    at_once = fresh()
+    update(at_once, history.folder)
+    assert contents(index) == contents(at_once)
+
+
 def test_a_hostile_repository_runs_nothing(history, tmp_path):
     mark = tmp_path / "ran"
     history.commit("Begin", {"a.py": "a\n", ".gitattributes": "*.py diff=evil filter=evil\n"})

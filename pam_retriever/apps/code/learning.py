@@ -234,16 +234,25 @@ class _Files:
         self._index, self._repository, self._files = index, repository, repository.files(tip)
         self._stored: dict[str, Record] = {record.id: record for record in index.find({"kind": FILE})}
         self.ids = {str(record.metadata["path"]): id for id, record in self._stored.items()}
+        self._origins: dict[str, list[str]] = {}  # path of a moved file without a memory -> its earlier paths
 
     def follow(self, renames: list[list[Change]]) -> None:
         """Moves the memory of a file to its new path. Two files of one commit may swap paths."""
         for together in renames:
+            unknown = [(change.before, change.path) for change in together if change.before not in self.ids]
+            self._origins |= {
+                path: [*self._origins.pop(before, []), before] for before, path in unknown if before is not None
+            }
             self.ids |= {change.path: self.ids.pop(change.before) for change in together if change.before in self.ids}
 
     def new_paths(self) -> list[str]:
-        """Returns the paths of text files at which the index has no file. It never has a binary file."""
+        """Returns the paths of text files at which the index has no file, and where files without a memory were before.
+
+        The index never has a binary or an ignored file, but such a file may become one that it has.
+        """
         known = {str(record.metadata["path"]) for record in self._stored.values()}
-        return [path for path in self._contents[1] if path not in known]
+        new = [path for path in self._contents[1] if path not in known]
+        return [*new, *(before for path in new for before in self._origins.get(path, []))]
 
     def store(self, state: dict[str, object], report: LearningReport) -> None:
         """Updates the memories to the files of the commit, and stores ``state`` in the same transaction."""
