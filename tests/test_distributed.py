@@ -46,7 +46,7 @@ def together(planted, tmp_path_factory) -> Path:
     script = [str(HERE / "torchrun_fit.py"), str(folder), json.dumps(jobs)]
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", *script]
     package = str(Path(pam_retriever.__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": package, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": package, "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr
     return folder
@@ -93,6 +93,12 @@ def test_two_processes_make_the_steps_of_one(planted, together, name):
     assert min(forward) > 0.15
     assert abs(forward[0] - forward[1]) < 0.05
     assert min(episode) > 0.95
+
+
+@pytest.mark.parametrize("name", [*BUFFERS, "engine"])
+def test_no_training_outlives_its_fit(together, name):
+    """DDP keeps what it is given where the garbage collector does not see it."""
+    assert [report["kept"] for report in reports(together, name)] == [0, 0]
 
 
 def test_two_processes_fit_one_index_in_an_engine(together):

@@ -226,7 +226,7 @@ def test_the_program_for_several_processes_runs(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", *arguments],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": package, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": package, "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"},
         capture_output=True,
         text=True,
         timeout=300,

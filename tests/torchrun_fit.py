@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -42,19 +44,22 @@ def main(report_to: Path, name: str, where: str, buffer: int | None) -> None:
         opened = PredictiveAssociativeIndex(backend=PgVectorBackend(where, schema="shared"))
     else:
         opened = PredictiveAssociativeIndex.open(where, read_only=not first)
-    trainings = []
+    trainings: list[tuple[weakref.ref, distributed.Traffic]] = []
     made = distributed.DistributedPredictor.__init__
 
     def noted(self, *arguments):  # so that the test can read the number of sent bytes
         made(self, *arguments)
-        trainings.append(self)
+        trainings.append((weakref.ref(self), self.traffic))
 
     distributed.DistributedPredictor.__init__ = noted
     with opened as index, FirstGradient() as gradient:
         dist.barrier()
         report = index.fit(config=CONFIG, buffer=buffer, device="cpu", progress=False)
         distributed.DistributedPredictor.__init__ = made
-        sent = {"bytes": trainings[0].bytes, "seconds": trainings[0].seconds, "of": report.seconds}
+        gc.collect()
+        kept = sum(training() is not None for training, _ in trainings)
+        traffic = trainings[0][1]
+        sent = {"bytes": traffic.bytes, "seconds": traffic.seconds, "of": report.seconds, "kept": kept}
         dist.barrier()
         # the other process must open the folder again to see the fit
         hits = index.recall("m017", k=5) if index.is_fitted else []

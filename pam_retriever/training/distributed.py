@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -35,6 +36,14 @@ def share(count: int) -> slice:
     return slice(count * rank // size, count * (rank + 1) // size)
 
 
+@dataclass
+class Traffic:
+    """The communication of this process: its duration in seconds, and the bytes that it sent."""
+
+    seconds: float = 0.0
+    bytes: int = 0
+
+
 class DistributedPredictor(nn.Module):
     """A predictor whose work on a batch is divided among the processes.
 
@@ -42,28 +51,28 @@ class DistributedPredictor(nn.Module):
         predictor: equal in all processes, before and after each step.
 
     Attributes:
-        seconds: the duration of the communication in this process.
-        bytes: sent by this process.
+        traffic: of this process.
     """
 
     def __init__(self, predictor: Predictor) -> None:
         super().__init__()
+        self.traffic = Traffic()
         self._share = nn.parallel.DistributedDataParallel(_Share(predictor))
-        self._share.register_comm_hook(self, _timed_mean)
+        # no ``self`` here: DDP keeps the state where Python's garbage collector does not see it
+        self._share.register_comm_hook(self.traffic, _timed_mean)
         self.normalise, self.score = predictor.normalise, predictor.score
-        self.seconds, self.bytes = 0.0, 0
 
     def associate(self, states: Tensor, disturb: Callable[[Tensor], Tensor] = lambda x: x) -> Tensor:
         """Returns f of each state, as the predictor computes it."""
         own, gather = share(len(states)), cast("Any", _GatherAll).apply
         disturbed = disturb(self.normalise(states))[own]  # the same noise as in one process
-        gathered: Tensor = gather(self._share(states[own], disturbed), len(states), self)
+        gathered: Tensor = gather(self._share(states[own], disturbed), len(states), self.traffic)
         return gathered
 
     def forward(self, states: Tensor) -> Tensor:
         """Returns f of each state, as the predictor computes it."""
         own, gather = share(len(states)), cast("Any", _GatherAll).apply
-        gathered: Tensor = gather(self._share(states[own], None), len(states), self)
+        gathered: Tensor = gather(self._share(states[own], None), len(states), self.traffic)
         return gathered
 
 
@@ -82,7 +91,7 @@ class _GatherAll(torch.autograd.Function):
     """Gathers (n, width) of this process to (count, width) of all; the gradient is this process's part."""
 
     @staticmethod
-    def forward(context: Any, part: Tensor, count: int, together: DistributedPredictor) -> Tensor:
+    def forward(context: Any, part: Tensor, count: int, traffic: Traffic) -> Tensor:
         context.count = count
         started = time.perf_counter()
         size, most = dist.get_world_size(), -(-count // dist.get_world_size())
@@ -92,8 +101,8 @@ class _GatherAll(torch.autograd.Function):
         dist.all_gather(parts, padded)
         bounds = [count * rank // size for rank in range(size + 1)]
         lengths = [b - a for a, b in zip(bounds, bounds[1:], strict=False)]
-        together.seconds += time.perf_counter() - started
-        together.bytes += padded.nbytes * (size - 1)
+        traffic.seconds += time.perf_counter() - started
+        traffic.bytes += padded.nbytes * (size - 1)
         return torch.cat([one[:length] for one, length in zip(parts, lengths, strict=True)])
 
     @staticmethod
@@ -102,14 +111,14 @@ class _GatherAll(torch.autograd.Function):
         return gradient[share(context.count)] * dist.get_world_size(), None, None
 
 
-def _timed_mean(together: DistributedPredictor, bucket: Any) -> Any:
+def _timed_mean(traffic: Traffic, bucket: Any) -> Any:
     """Computes DDP's mean of gradients, and measures its duration."""
     started, gradients = time.perf_counter(), bucket.buffer().div_(dist.get_world_size())
-    together.bytes += gradients.nbytes
+    traffic.bytes += gradients.nbytes
     sent = dist.all_reduce(gradients, async_op=True).get_future()
 
     def done(future: Any) -> Tensor:
-        together.seconds += time.perf_counter() - started
+        traffic.seconds += time.perf_counter() - started
         mean: Tensor = future.value()[0]
         return mean
 
