@@ -8,7 +8,7 @@ import pytest
 from engine_servers import ENGINES, fresh_engine, postgres
 from test_scripts import EXPECTED, add_named, found_by_words, named
 
-from pam_retriever import PgVectorBackend, PredictiveAssociativeIndex
+from pam_retriever import IndexFormatError, PgVectorBackend, PredictiveAssociativeIndex
 from pam_retriever.engines import words
 from pam_retriever.store.sqlite.words import OLD_TOKENIZER
 
@@ -84,6 +84,26 @@ def test_processes_that_open_an_older_index_together_count_once(monkeypatch):
     with psycopg.connect(postgres().get_uri()) as connection:
         (times,) = connection.execute(f"SELECT count(*) FROM {engine.schema}.words WHERE term = 'digest'").fetchone()
     assert times == 300
+
+
+def test_a_large_older_index_is_counted_in_parts(monkeypatch):
+    monkeypatch.setattr("pam_retriever.engines.postgres.older.AT_ONCE", 2)
+    texts = {f"m{at}": "getDigest of it" if at % 2 else None for at in range(10)}
+    engine = made_in_format_2("pgvector", texts, monkeypatch)
+    with PredictiveAssociativeIndex(backend=engine) as index:
+        assert sorted(found_by_words(index, "digest")) == ["m1", "m3", "m5", "m7", "m9"]
+
+
+def test_older_versions_refuse_an_index_that_was_updated():
+    engine = fresh_engine("pgvector")
+    PredictiveAssociativeIndex(2, backend=engine).close()
+    as_format_2(engine)
+    PredictiveAssociativeIndex(backend=engine).close()
+    with psycopg.connect(postgres().get_uri(), autocommit=True) as connection:
+        assert connection.execute(f"SELECT format FROM {engine.schema}.state").fetchall() == [(3,)]
+        connection.execute(f"UPDATE {engine.schema}.state SET format = 4")
+    with pytest.raises(IndexFormatError, match="has format 4"):
+        PredictiveAssociativeIndex(backend=engine)
 
 
 def test_an_update_that_fails_leaves_the_older_index(monkeypatch):

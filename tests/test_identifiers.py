@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from engine_servers import fresh_engine
 from test_scripts import as_older, found_by_words
 
 from pam_retriever import PredictiveAssociativeIndex
@@ -40,6 +41,11 @@ def test_the_parts_of_a_word(word, parts):
     rest = "加速" if "加" in word else ""
     expected = word if parts is None else f"{word.removesuffix(rest)} {parts}".rstrip() + rest
     assert with_parts(f"a {word} b_{word}_c") == f"a {expected} b_{expected}_c"
+
+
+def test_the_longest_word_that_has_parts():
+    """What indexes have indexed depends on it: another number needs another format."""
+    assert LONGEST == 64
 
 
 @pytest.mark.parametrize("letter", ["a", "A", "7", "é", "aA"])
@@ -100,6 +106,18 @@ def test_texts_with_the_words_of_a_name_apart_do_not_hide_those_with_the_name():
     assert store.rows_containing("new york", 4).tolist() == [1, 5]
     assert store.rows_containing("new york", 1).tolist() == [1]
     assert store.rows_containing("ﾄｳｷｮｳ", 2).tolist() == [6, 7]
+
+
+def test_an_engine_looks_for_letters_beside_each_other_if_many_texts_have_them():
+    index = PredictiveAssociativeIndex(2, backend=fresh_engine("pgvector"))
+    texts = ["京の東", "東京", "東の京", "東 京", "other", "東京都"]
+    index.add(np.ones((len(texts), 2)), list("abcdef"), texts)
+    store = index._store.database.mentions.store
+    assert store.rows_containing("東 京", 6).tolist() == [1, 2, 3, 4, 6]
+    assert store.rows_containing("東 京", 5).tolist() == [2, 6]
+    index.add(np.ones((2, 2)), ["g", "h"], ["new york", "york, not new"])
+    assert store.rows_containing("new york", 2).tolist() == [7, 8]
+    index.close()
 
 
 def test_an_index_of_format_3_gets_the_parts_of_its_words(tmp_path):

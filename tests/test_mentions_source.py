@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from test_mentions import World
 
 from pam_retriever import PredictiveAssociativeIndex
-from pam_retriever.mentions.edges import MENTIONS, PRIOR, WAYS, Mentioned
+from pam_retriever.mentions.edges import MENTIONS, PRIOR, WAYS, Edges, Mentioned
 from pam_retriever.mentions.folding import words
-from pam_retriever.mentions.limits import BEYOND, CEILING, bounded
+from pam_retriever.mentions.limits import BEYOND, CEILING, _with_the_same_name, bounded
 from pam_retriever.mentions.source import ANY_WORD, FEW_TEXTS, LEFT, POWER, TEMPERATURE, MentionSource
 from pam_retriever.types import Bools, Float32, Int64
 
@@ -207,6 +207,49 @@ def test_a_mention_lifts_a_memory_to_a_part_of_the_score_of_its_source(looks: tu
         best = max([0.0, *(own[source] for source in sources[1:] if source >= 0)])
         room = max(CEILING * best - own[row], 0)
         assert left == pytest.approx(min(added, room) + BEYOND * max(added - room, 0), rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("way", WAYS[1:])
+def test_each_way_lifts_to_nine_tenths_of_the_best_source_and_a_tenth_of_more_counts(way: str) -> None:
+    world = _world(*CHAIN)
+    rows = world.memories.rows_of([*"abcd"])
+    features, sources = np.zeros((4, len(WAYS)), np.float32), np.full((4, len(WAYS)), -1)
+    features[:3, WAYS.index(way)], features[1, 0], features[3, 0] = [3.0, 3.0, 0.01], 0.2, 0.1
+    sources[:3, WAYS.index(way)] = rows["d"]
+    found = Mentioned(np.array([rows[id] for id in "abcd"]), features, sources, np.zeros_like(sources))
+    less = bounded(found, Question(world, "x", {"a": 0.1, "b": 0.1, "c": 0.1, "d": 0.8}))
+    weight = MENTIONS * PRIOR[way]
+    for at, own in enumerate([0.1, 0.1 + 0.2 * MENTIONS * PRIOR["asked"], 0.1]):
+        added, room = weight * float(features[at, WAYS.index(way)]), 0.9 * (0.8 + 0.1 * MENTIONS) - own
+        expected = added if added <= room else room + 0.1 * (added - room)
+        assert weight * float(less.features[at, WAYS.index(way)]) == pytest.approx(expected, rel=1e-4)
+    assert np.array_equal(less.features[3], features[3])  # only the question names it
+
+
+def test_the_edges_by_the_same_name_to_the_same_memory_are_found() -> None:
+    random = np.random.default_rng(0)
+    for _ in range(200):
+        pairs = random.permutation(30)[: random.integers(1, 12)]  # each name leads to a memory once
+        asked = Edges(np.full(len(pairs), -1), 7 + pairs // 5, 20 + 3 * (pairs % 5), np.ones(len(pairs), np.float32))
+        count = int(random.integers(0, 20))
+        columns = random.integers(1, 9, count), random.integers(5, 15, count), random.integers(18, 36, count)
+        named = Edges(*columns, np.ones(count, np.float32))
+        at, sources = _with_the_same_name(asked, named)
+        expected = [
+            (one, int(source))
+            for source, number, target in zip(*columns, strict=True)
+            for one in range(len(pairs))
+            if (asked.numbers[one], asked.targets[one]) == (number, target)
+        ]
+        assert list(zip(at.tolist(), sources.tolist(), strict=True)) == expected
+
+
+def test_what_only_the_question_names_has_no_bound() -> None:
+    world = _world(("a", "Oslo", "a city"), ("b", "Bergen", "a city"))
+    question = Question(world, "Oslo", {"a": 0.1, "b": 0.8})
+    found = _mentioned(world, question, "b")
+    assert np.array_equal(bounded(found, question).features, found.features)
+    assert found.features[:, 0].tolist() > [0]
 
 
 @pytest.mark.parametrize("question", ["oslo", "Oslo", "OSLO?", "what is the weather in oslo"])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.engines.words import WordCounter
-from pam_retriever.mentions.scripts import cut, split
+from pam_retriever.mentions.scripts import cut, is_unspaced, split
 from pam_retriever.mentions.stop_words import without_question_words
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.store.folder.files import checksum_of
@@ -120,6 +120,12 @@ def test_a_question_loses_the_words_that_make_it_one():
 
 def test_words_of_a_question_are_those_of_the_full_text_index():
     assert split("naïve हिन्दी e\u0301 a_b ❤\ufe0f") == ["naïve", "हिन्दी", "e\u0301", "a_b"]
+    assert split("e\u0300x") == ["e\u0300x"]  # the first of the marks
+    assert split("\u0301a\ufe00b\ufe0fc") == ["\u0301a", "b", "c"]
+
+
+def test_only_some_scripts_have_no_spaces():
+    assert [is_unspaced(text) for text in ("cafe", "café", "हिन्दी", "猫", "a 한", "ข")] == [False] * 3 + [True] * 3
 
 
 LETTERS = st.text(st.sampled_from("abBC_ 東京都に猫한국กิน้ខ្មែहिन्दीمُ。e\u0301\ufe0f\u3099ｶﾞ"), min_size=1, max_size=12)
