@@ -37,9 +37,9 @@ def bounded(found: Mentioned, question: Question) -> Mentioned:
     own = question.scores(found.rows) + weights[0] * found.features[:, 0]
     of_sources = question.scores(leading) + weights[0] * found.of(leading)[:, 0]
     best = np.where(sources >= 0, of_sources[leading.searchsorted(np.maximum(sources, 0)).clip(0, len(leading) - 1)], 0)
-    counted = _below(added, np.float32(CEILING) * best.max(axis=1) - own)
+    lost = _lost(added, np.float32(CEILING) * best.max(axis=1) - own)
     features = found.features.copy()
-    features[:, 1:] *= np.divide(counted, added, out=np.ones_like(added), where=added > 0)[:, None]
+    features[:, 1:] *= 1 - np.divide(lost, added, out=np.zeros_like(added), where=added > 0)[:, None]
     return replace(found, features=features)
 
 
@@ -67,10 +67,9 @@ def limited(asked: Edges, named: Edges, question: Question, rest: str) -> Edges:
     part, scores = question.part(rest, hits)[position], question.scores(hits)[position]
     own = question.scores(asked.targets[at])
     weight = np.float32(MENTIONS * PRIOR["asked"])
-    added = weight * asked.weights[at]
-    less = np.where(scores > own, part * (added - _below(added, np.float32(CEILING) * scores - own)), 0) / weight
+    lost = part * _lost(weight * asked.weights[at], np.float32(CEILING) * scores - own) * (scores > own)
     weights = asked.weights.copy()
-    np.minimum.at(weights, at, asked.weights[at] - less)
+    np.minimum.at(weights, at, asked.weights[at] - lost / weight)
     return replace(asked, weights=weights)
 
 
@@ -87,7 +86,7 @@ def _with_the_same_name(asked: Edges, named: Edges) -> tuple[Int64, Int64]:
     return order[pairs[order].searchsorted(others[there])], named.sources[there]
 
 
-def _below(added: Float32, room: Float32) -> Float32:
-    """Returns what counts of ``added`` (n,) scores: all of it within the ``room`` (n,), a tenth of the rest."""
+def _lost(added: Float32, room: Float32) -> Float32:
+    """Returns what does not count of ``added`` (n,) scores: nine tenths of what is beyond the ``room`` (n,)."""
     beyond: Float32 = np.maximum(added - np.maximum(room, 0), 0)
-    return added - np.float32(1 - BEYOND) * beyond
+    return np.float32(1 - BEYOND) * beyond
