@@ -120,8 +120,9 @@ def test_relevant_ids_that_the_index_does_not_have_are_named_in_a_warning():
     index.add(np.eye(4), ids=list("abcd"))
     questions = np.eye(4)[:2] + 0.1  # a vector of a stored memory would not find this memory
     for recall in (None, lambda query, k: index.search(query, k=k)):
-        with pytest.warns(UserWarning, match=r"2 relevant ids that the index does not have: \['x', 'y'\]"):
+        with pytest.warns(UserWarning, match=r"2 relevant ids that the index does not have: \['x', 'y'\]") as caught:
             found = evaluate(index, questions, [["a", "x"], ["b", "x", "y"]], ks=[4], recall=recall)
+        assert caught[0].filename == __file__  # of the call
         assert found.per_question["recall@4"].tolist() == pytest.approx([1 / 2, 1 / 3])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
