@@ -171,6 +171,14 @@ def test_fit_learns_only_steps_appended_since(planted):
     assert index.fit(config=QUICK, progress=False).stopped_by == "nothing new"
 
 
+def test_a_deletion_of_no_trajectory_does_not_train_again(planted):
+    index = new_index(planted)
+    index.fit(planted.outings, config=QUICK, progress=False)
+    for nothing in (["unknown"], []):
+        assert index.delete_trajectory(nothing) == 0
+        assert index.fit(config=QUICK, progress=False).stopped_by == "nothing new"
+
+
 @pytest.mark.parametrize("parts", [{}, pytest.param({"buffer": 50}, marks=pytest.mark.slow)])
 def test_a_step_that_comes_while_fit_learns_is_new_for_the_next_one(planted, monkeypatch, parts):
     from pam_retriever.training import fit as training

@@ -207,6 +207,15 @@ def test_a_reindexed_chunk_takes_its_right_position():
     assert {found for found in orders(store, ["a", "b2", "c"]) if found[2] > 0} == expected
 
 
+def test_a_source_with_one_chunk_left_is_no_trajectory():
+    """A trajectory of a chunk with itself would count as an experience, and the chunk as its own successor."""
+    for leave in (lambda store: store.delete(["b"]), lambda store: store.add_documents([chunk("b", "three", 0)])):
+        store = PAMVectorStore(TableEmbedder())
+        store.add_documents([chunk("a", "one", 0), chunk("b", "one", 100), chunk("c", "two", 0)])
+        leave(store)
+        assert store.index.trajectories() == []
+
+
 def test_a_chunk_that_moves_to_another_source_leaves_the_first():
     store = PAMVectorStore(TableEmbedder())
     store.add_documents([chunk(id, "s", at) for at, id in enumerate("abc")] + [chunk("x", "t", 0)])

@@ -186,6 +186,18 @@ def test_a_node_that_moves_to_another_document_leaves_the_first():
     assert not {pair for pair in co_occurrences(store) if set(pair[:2]) & {"p", "q"}}
 
 
+def test_a_document_with_one_node_left_is_no_trajectory():
+    """A trajectory of a node with itself would count as an experience, and the node as its own successor."""
+    for leave in ("deleted", "moved"):
+        store = PAMVectorStore()
+        store.add([node("a", source="d"), node("b", source="d"), node("c", source="e")])
+        if leave == "deleted":
+            store.delete_nodes(["b"])
+        else:
+            store.add([node("b", source="f")])
+        assert store.client.trajectories() == []
+
+
 def test_a_circle_of_nodes_ends():
     """A circle of previous and next nodes is cut, so that linking ends."""
     store = PAMVectorStore()

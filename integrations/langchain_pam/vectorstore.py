@@ -678,15 +678,15 @@ class PAMVectorStore(StoredFeedback, VectorStore):
         standing: dict[str, dict[str, GroupPosition]] = {group: {} for group in groups}
         for id, position in self._positions((record.id, record.metadata) for record in members).items():
             standing.setdefault(position[0], {})[id] = position
-        anew = []
+        anew, ended, stood = [], [], {position[0] for position in before.values()}
         for group in groups:
             name, ids, times = name_of_group(self._group_by, json.loads(group)), *in_order(standing[group])
-            moved = [id for id in changed if id in after and id in before and before[id][0] == group]
             if len(ids) > 1:
                 anew.append(Trajectory(ids=ids, timestamps=times, id=name))
-            elif len({*ids, *moved}) > 1:  # too few documents to link: a trajectory without links replaces the old one
-                anew.append(Trajectory(ids=[moved[0]] * 2, salience=[0, 0], id=name))
+            elif group in stood:  # too few documents are left to link
+                ended.append(name)
         index.observe_many(anew)
+        index.delete_trajectory(ended)
 
 
 def _read_search_type(given: Any) -> str:

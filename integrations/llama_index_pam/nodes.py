@@ -193,11 +193,8 @@ def link(
     """
     stood, standing = read_chains(before), read_chains(after)
     anew = [Trajectory(ids=ids, id=name) for name, ids in standing.items() if stood.get(name) != ids]
-    for name in sorted(stood.keys() - standing.keys()):
-        left = [id for id in stood[name] if id in after]
-        if left:  # no adjacent nodes are left: a trajectory without links replaces the old one
-            anew.append(Trajectory(ids=[left[0]] * 2, salience=[0, 0], id=name))
     index.observe_many(anew)
+    index.delete_trajectory(sorted(stood.keys() - standing.keys()))  # no adjacent nodes are left
 
 
 def read_documents(nodes: Iterable[tuple[str, Metadata]]) -> list[Trajectory]:

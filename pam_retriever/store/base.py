@@ -26,7 +26,7 @@ from pam_retriever.store.folder.tenants import TenantFolders
 from pam_retriever.store.growth import LearnedSteps, mark_grown, read_learned_steps
 from pam_retriever.store.kinds import ObservedStore, repeated
 from pam_retriever.store.learnt import NO_ROWS
-from pam_retriever.store.model_metadata import FORGOTTEN, mark_forgotten, read_model
+from pam_retriever.store.model_metadata import FORGOTTEN, read_model
 from pam_retriever.store.readwrite import ReadWriteLock
 from pam_retriever.store.rebuild import Rebuild
 from pam_retriever.store.space import Space
@@ -246,7 +246,6 @@ class Store(ABC):
         self.follow_database()
         with self.database.transaction():
             growth.remove(self.database, numbers)
-            mark_forgotten(self.database.settings)
         self.apply_after_commit(change=lambda: self.links.remove_trajectories(numbers))
         return len(numbers)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from pam_retriever.store.database import Database, Settings
 from pam_retriever.store.handed_dates import take_back, timed
+from pam_retriever.store.model_metadata import mark_forgotten
 from pam_retriever.types import Bools, Int64
 
 GREW = "grew:"  # a setting per trajectory that grew since it was learnt, or before: its first new step
@@ -77,6 +78,8 @@ def remove(database: Database, numbers: Sequence[int]) -> None:
     database.trajectories.remove(numbers)
     settle_removed(database, numbers)
     take_back(database, removed)
+    if numbers:  # without a deletion the next fit need not train from scratch
+        mark_forgotten(database.settings)
 
 
 def remove_empty(database: Database, numbers: Sequence[int]) -> None:
