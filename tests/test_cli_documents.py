@@ -68,6 +68,17 @@ def test_a_folder_is_asked_and_follows_its_files(tmp_path, capsys):
     assert "notes/rules.rst#rules" not in texts(index)
 
 
+def test_what_a_long_file_says_at_its_end_is_found(tmp_path, capsys):
+    """A model embeds only the beginning of a long text."""
+    minutes = "The minutes of this meeting are on a shelf of the archive. "
+    notes = write(tmp_path / "notes", {**NOTES, "archive.txt": f"{minutes * 50}\n\nPuppies must stay at home."})
+    index = tmp_path / "index"
+    assert main(["fit", str(notes), str(index)]) == 0
+    assert main(["recall", str(index), "young dogs in the archive", "-k", "1"]) == 0
+    assert "notes/archive.txt~4" in capsys.readouterr().out
+    assert texts(index)["notes/archive.txt~4"].endswith("Puppies must stay at home.")
+
+
 def test_files_without_text_are_not_new_each_time(tmp_path, capsys):
     notes, index = (
         write(tmp_path / "notes", {"garden.txt": "It opens at nine.", "a.txt": " ", "b.md": ""}),

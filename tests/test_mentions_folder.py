@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from pam_retriever.errors import InvalidInput
-from pam_retriever.mentions.folder import passages_of, read_folder, removed_files
+from pam_retriever.errors import InvalidInput, MissingExtra
+from pam_retriever.mentions.folder import LONGEST_PASSAGE, passages_of, read_folder, removed_files
 from pam_retriever.mentions.names import MOST_NAMES
 
 MARKDOWN = """---
@@ -81,6 +82,49 @@ def test_headings_in_code_and_in_lists_are_none() -> None:
 def test_odd_files_are_read(name: str, text: str) -> None:
     ids = [one.id for one in passages_of(name, text)]
     assert len(set(ids)) == len(ids)
+
+
+LONG = {
+    "a.md": ("# Oak\n\n{}\n\n## Elm\n\nshort\n", "# Oak"),
+    "a.html": ("<h1>Oak</h1><p>{}</p><h2>Elm</h2><p>short</p>", "Oak"),
+    "a.rst": ("Oak\n===\n\n{}\n\nElm\n---\n\nshort\n", "Oak"),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_long_section_is_cut_at_sentences_and_each_part_has_the_heading(name: str) -> None:
+    document, head = LONG[name]
+    sentences = [f"Sentence {at} says something of the tree." for at in range(70)]
+    *parts, last = passages_of(name, document.format(" ".join(sentences)))
+    assert [one.id for one in parts] == [f"{name}#oak", f"{name}#oak~2", f"{name}#oak~3"]
+    assert last.id == f"{name}#elm"
+    assert [one.metadata["order"] for one in [*parts, last]] == [0, 1, 2, 3]
+    bodies = [one.text.removeprefix(f"{head}\n\n") for one in parts]
+    assert all(one.text != body and len(body) <= LONGEST_PASSAGE for one, body in zip(parts, bodies, strict=True))
+    assert " ".join(bodies).split() == " ".join(sentences).split()
+    assert all(body.startswith("Sentence") and body.endswith("tree.") for body in bodies)
+
+
+def test_a_section_of_the_longest_length_stays_whole() -> None:
+    (whole,) = passages_of("a.txt", "x" * LONGEST_PASSAGE)
+    assert len(whole.text) == LONGEST_PASSAGE
+    assert [len(one.text) for one in passages_of("a.txt", "x" * (LONGEST_PASSAGE + 1))] == [LONGEST_PASSAGE, 1]
+
+
+def test_a_long_line_is_cut_in_linear_time() -> None:
+    text = "words " * 200_000  # in quadratic time this would take minutes
+    found = passages_of("a.txt", text)
+    assert " ".join(one.text for one in found).split() == text.split()
+    assert max(len(one.text) for one in found) <= LONGEST_PASSAGE
+    without_spaces = [one.text for one in passages_of("b.txt", "吾輩は猫である。" * 20_000)]
+    assert "".join(without_spaces) == "吾輩は猫である。" * 20_000
+
+
+def test_a_long_text_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "semantic_text_splitter", None)
+    assert len(passages_of("a.txt", "short")) == 1
+    with pytest.raises(MissingExtra, match=r"semantic-text-splitter.*pam-retriever\[folders\]"):
+        passages_of("a.txt", "long " * LONGEST_PASSAGE)
 
 
 def test_lines_that_end_as_on_an_old_system_keep_the_headings() -> None:

@@ -1,8 +1,8 @@
-"""Reads a folder of documents and splits them at headings.
+"""Reads a folder of documents and splits them at headings, and what is long at paragraphs and sentences.
 
-markdown-it-py parses Markdown, PyYAML its front matter, docutils reStructuredText, and selectolax HTML. A plain text
-file is one passage. A passage of Markdown is the source text with its links. A passage of another format is its words,
-with links in Markdown syntax.
+markdown-it-py parses Markdown, PyYAML its front matter, docutils reStructuredText, and selectolax HTML.
+semantic-text-splitter cuts long texts. A passage of Markdown is the source text with its links. A passage of another
+format is its words, with links in Markdown syntax.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 MARKDOWN = (".md", ".markdown")
 SUFFIXES = (*MARKDOWN, ".txt", ".rst", ".html", ".htm")
 MOST_BYTES = 64 << 20  # of one file
-VERSION = b"2"  # increased when the splitting changes, so that all files are read again
+VERSION = b"3"  # increased when the splitting changes, so that all files are read again
 LONGEST_SLUG = 80
+LONGEST_PASSAGE = 1_000  # characters without the heading; all-MiniLM embeds about as many, and ignores the rest
+CUT_AT_ONCE = 100_000  # characters; the splitter takes time quadratic in the length of a paragraph
+_CUT_AT_ONCE = re.compile(rf"(?s).{{1,{CUT_AT_ONCE}}}(?:\s|\Z)|.{{1,{CUT_AT_ONCE}}}")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)??---[ \t]*(?:\n|\Z)", re.S)
 _FRONT_TITLE = re.compile(r"^title:[ \t]*(.+?)[ \t]*$", re.M)
 _SILENT = ["script", "style", "template", "noscript", "head"]
@@ -41,10 +44,11 @@ _BLOCKS = frozenset(
 
 @dataclass(frozen=True)
 class Passage:
-    """The text under one heading.
+    """The text under one heading, or a part of it if it is long.
 
     Attributes:
         id: the file's path, then ``#`` and the heading in lower case. It changes only if the path or heading changes.
+            ``~2`` is added to the next part, or to another passage with the same heading.
         text: the text, with the heading as its first line.
         metadata: ``title`` of the document, ``source`` (the path, with ``/``), ``heading`` (None before the first),
             ``order`` in the file, from 0, and ``aliases`` if the front matter of a Markdown file has some.
@@ -143,7 +147,7 @@ def passages_of(source: str, text: str) -> list[Passage]:
     path = source.replace("%", "%25").replace("#", "%23")
     taken: set[str] = set()
     found = []
-    for order, section in enumerate(sections):
+    for order, section in enumerate(part for one in sections for part in _parts(one, suffix in MARKDOWN)):
         metadata: dict[str, str | int | list[str] | None] = {
             "title": title,
             "source": source,
@@ -154,6 +158,20 @@ def passages_of(source: str, text: str) -> list[Passage]:
             metadata["aliases"] = front.aliases
         found.append(Passage(_id(path, section.heading, taken), section.text, metadata))
     return found
+
+
+def _parts(section: _Section, markdown: bool) -> list[_Section]:
+    """Returns the parts of a section, each with the heading; the section itself if it is short."""
+    head, _, body = section.text.partition("\n") if section.heading else ("", "", section.text)
+    if len(body) <= LONGEST_PASSAGE:
+        return [section]
+    try:
+        from semantic_text_splitter import MarkdownSplitter, TextSplitter
+    except ImportError as error:
+        raise MissingExtra("semantic-text-splitter", "folders", "Reading a long document") from error
+    splitter = MarkdownSplitter(LONGEST_PASSAGE) if markdown else TextSplitter(LONGEST_PASSAGE)
+    parts = [part for piece in _CUT_AT_ONCE.findall(body) for part in splitter.chunks(piece)]
+    return [_Section(section.heading, f"{head}\n\n{part}" if head else part) for part in parts]
 
 
 def _id(path: str, heading: str | None, taken: set[str]) -> str:
