@@ -94,7 +94,8 @@ class MentionSource:
             meant = np.array([one.name for one in found if _is_a_name(text[one.start : one.end])], np.int64)
             unsure = ~among(distinct(meant), numbers) & (counts > FEW_TEXTS)
             weights[unsure] *= np.float32(ANY_WORD)
-            found = [one for one in found if one.name not in set(numbers[unsure].tolist())]
+            left_out = set(numbers[unsure].tolist())
+            found = [one for one in found if one.name not in left_out]
         edges = Edges(np.full(len(targets), -1, np.int64), numbers, targets, weights).at(mask & (weights > 0))
         return edges, _without(text, found)
 
