@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from pam_retriever.ann.selection import Rows
-from pam_retriever.arrays import among, largest
+from pam_retriever.arrays import largest
 from pam_retriever.retrieval.postings import NOWHERE, Postings, TermScores, Words
 from pam_retriever.store.database import Database
 from pam_retriever.store.sqlite.words import shared_tokenizer
@@ -174,14 +174,8 @@ class Lexicon:
 
     def part(self, text: str, rows: Int64) -> Float32:
         """Returns the part (n,) of the terms of a text, by idf, that each of ``rows`` (n,) has; 0 without terms."""
-        words, most = self._now(), 0.0
-        total = np.zeros(len(rows), np.float32)
-        for term in self._tokenize(text):
-            posting = self._posting(words, term, "text")
-            idf = words.idf(posting)
-            total += np.float32(idf) * among(posting.rows, rows)
-            most += idf
-        return total / np.float32(max(most, 1e-9))
+        words = self._now()
+        return _part(words, [self._posting(words, term, "text") for term in self._tokenize(text)], rows)
 
     def idf(self, term: str) -> float:
         """The idf of a term; 0 for a term that no text holds."""
@@ -196,14 +190,8 @@ class Lexicon:
     def label(self, terms: list[str], rows: Int64) -> Float32:
         """Returns for each of ``rows`` (n,) the share of the query's label terms in its labels, from 0 to 1."""
         words = self._now()
-        total, most = np.zeros(len(rows), np.float32), 0.0
-        for term in terms:
-            posting = self._posting(words, term, "labels")
-            if len(posting.rows):
-                idf = words.idf(posting)
-                total += idf * (posting.at(rows) > 0)
-                most += idf
-        return total / np.float32(most) if most else total
+        postings = [self._posting(words, term, "labels") for term in terms]
+        return _part(words, [posting for posting in postings if len(posting.rows)], rows)
 
     def _posting(self, words: Words, term: str, column: str) -> Postings:
         posting = words.postings.get((term, column))
@@ -241,6 +229,16 @@ def best_of(scores: Float32, n: int, allowed: Rows | None) -> Int64:
         rows = rows[rows < len(scores)]
         found = rows[scores[rows] > 0]
     return found if len(found) <= n else found[np.argpartition(-scores[found], n - 1)[:n]]
+
+
+def _part(words: Words, postings: list[Postings], rows: Int64) -> Float32:
+    """Returns the part (n,) of some terms, by idf, that each of ``rows`` (n,) has; 0 without terms."""
+    total, most = np.zeros(len(rows), np.float32), 0.0
+    for posting in postings:
+        idf = words.idf(posting)
+        total += idf * (posting.at(rows) > 0)
+        most += idf
+    return total / np.float32(most) if most else total
 
 
 def _saturate(count: Float32, length: Float32) -> Float32:
