@@ -219,6 +219,13 @@ def test_items_without_a_vector_come_last_once_on_all_pages():
     assert keys(store.search(("ann",), query="wet", filter={"n": 1})) == ["found 1", "bare 1"]
 
 
+def test_a_put_may_index_the_whole_value():
+    with new() as store:
+        store.put(("ann",), "whole", {"other": "wet"}, index=["$"])
+        (found,) = store.search(("ann",), query="wet")
+        assert found.score is not None
+
+
 def test_texts_that_look_like_nothing_have_no_vector():
     index: Any = {"dims": 2, "embed": lambda texts: [[0.0, 0.0] if not text else [1.0, 0.0] for text in texts]}
     store = PAMStore(index={**index, "fields": ["text"]})
@@ -505,6 +512,16 @@ def test_an_update_keeps_the_time_of_creation_and_its_place():
     assert store.get(("ann",), "one").value == {"text": "late"}
 
 
+def test_times_never_fall_between_two_stores_of_one_folder(tmp_path):
+    """Stores without an index may share a folder: their clocks may differ."""
+    with PAMStore(tmp_path) as ahead, PAMStore(tmp_path) as behind:
+        ahead._items.clock, behind._items.clock = (lambda: 9 * MINUTE), (lambda: 5 * MINUTE)
+        for store, key in ((behind, "one"), (ahead, "two"), (behind, "three")):
+            store.put(("ann",), key, {})
+        times = [item.created_at for item in ahead.search(("ann",))]
+        assert times == sorted(times)
+
+
 def test_reading_refreshes_the_ttl_if_configured():
     now = [1_700_000_000_000_000]
     store = new(ttl={"default_ttl": 10, "refresh_on_read": False, "omit_expired": True})
@@ -667,6 +684,8 @@ def test_the_faults_of_the_reference_are_there():
         store.batch([PutOp(("ann",), key, {"text": "same"}) for key in "ab"])
     with pytest.raises(TypeError):
         store.search(("ann",), filter={"absent": {"$gt": 1}})
+    store.put(("ann",), "whole", {"text": "wet"}, index=["$"])
+    assert {item.key: item.score for item in store.search(("ann",), query="wet")}["whole"] is None
     store.put(("ann",), "bare", {}, index=False)
     assert "bare" in keys(store.search(("ann",), query="wet", limit=2, offset=2))
 

@@ -105,7 +105,6 @@ class Items:
         self._db.execute("PRAGMA foreign_keys = ON")
         if version == 0:  # another process may have made the tables since
             self._db.executescript(f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;")
-        (self._latest,) = self._db.execute("SELECT latest FROM clock").fetchone()
 
     def _keep_journal(self) -> None:
         """Switches the file to a write-ahead log. SQLite waits for no other process that does the same just now."""
@@ -262,7 +261,8 @@ class Items:
         """
         with self._transaction():
             self._db.execute("DELETE FROM pending WHERE id <= ?", (applied,))
-            self._latest = max(self._latest, self.clock())  # times never fall, even if the clock is set back
+            (latest,) = self._db.execute("SELECT latest FROM clock").fetchone()  # another process may have written it
+            self._latest = max(latest, self.clock())  # times never fall, even if the clock is set back
             self._db.execute("UPDATE clock SET latest = ?", (self._latest,))
             emptied = {namespace for put in puts if (namespace := self._write_one(put)) is not None}
             self._forget_namespaces(emptied)
