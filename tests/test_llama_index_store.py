@@ -24,7 +24,8 @@ from llama_index.core.schema import (
 from llama_index.core.vector_stores import FilterOperator, MetadataFilters, VectorStoreQuery
 from llama_index_samples import STORES, ask, filled, films, ids_of, make_node, store, where
 
-from llama_index_pam import PAMVectorStore, vector_store
+from llama_index_pam import PAMVectorStore
+from llama_index_pam.adjacent import LinkedNodes
 from pam_retriever import InvalidInput, MissingExtra
 
 # ---- nodes are returned unchanged
@@ -252,7 +253,7 @@ def test_what_get_nodes_gave_can_be_added_again(filled):
 
 
 def test_clear_waits_for_nodes_that_are_being_added(monkeypatch):
-    made, link = PAMVectorStore(), vector_store.link
+    made, link = PAMVectorStore(), LinkedNodes.link
     clearing = threading.Thread(target=made.clear)
 
     def link_while_clearing(*given):
@@ -261,7 +262,7 @@ def test_clear_waits_for_nodes_that_are_being_added(monkeypatch):
         assert clearing.is_alive()
         link(*given)
 
-    monkeypatch.setattr(vector_store, "link", link_while_clearing)
+    monkeypatch.setattr(LinkedNodes, "link", link_while_clearing)
     made.add(films())
     clearing.join()
     assert made.get_nodes() == []

@@ -6,9 +6,7 @@ LangChain passes on any keyword. If an unknown keyword were ignored, a filter mi
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from sys import float_info
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, cast
 
 from langchain_core.documents import Document
@@ -19,9 +17,6 @@ from pydantic import ValidationError
 from pam_retriever import FitConfig, Hit, InvalidInput, Record
 from pam_retriever.adapters.recalling import RecallArguments, refuse
 from pam_retriever.errors import counted, shortened
-from pam_retriever.experience.dates import order_of
-from pam_retriever.filters.conditions import key_path
-from pam_retriever.filters.stored import at_path, to_json
 from pam_retriever.index import learning
 from pam_retriever.types import Metadata, Recipe, Time
 from pam_retriever.validation import check_text, new_ids, read_list, read_numbers
@@ -29,11 +24,8 @@ from pam_retriever.validation import check_text, new_ids, read_list, read_number
 Filter = Mapping[str, Any] | Callable[[Document], bool]
 Found = str | Document | tuple[Document, float] | Hit
 """A document: its id, the document itself, the pair from a search with scores, or a hit of the index."""
-GroupPosition = tuple[str, tuple[tuple[int, float | str], ...]]  # group, and the values of the ``order_by`` keys
 
 LONGEST_VALUE = 100  # characters of a value in an error
-SPLITTERS_ORDER = ("page", "start_index")  # the keys that order the chunks of one source
-OTHER, NUMBER, STRING = range(3)  # kinds of values, in sort order
 OF_OTHER_QUERIES: dict[type, str] = {
     dict: "Take it out before the retriever, for example itemgetter('question') | retriever.",
     BaseMessage: "Pass its .text.",
@@ -294,49 +286,3 @@ def _in_words(error: ValidationError, given: Mapping[str, Any], expected: Mappin
         expected.get(name) or " or ".join(dict.fromkeys(reasons)),
         "Leave it out for the default." if name != "vectorstore" else "Make one with PAMVectorStore(embedding).",
     )
-
-
-# ---- groups
-
-
-def read_positions(
-    memories: Iterable[tuple[str, Metadata]], group_by: str, order_by: Sequence[str]
-) -> dict[str, GroupPosition]:
-    """Returns the position of each memory, given by id and metadata, in its group.
-
-    A memory without the group, or without the last key of the order, has no position. If an earlier key is missing, for
-    example the page of a text without pages, it sorts first.
-    """
-    found: dict[str, GroupPosition] = {}
-    for id, metadata in memories:
-        group = _as_stored(value_at(metadata, group_by))
-        order = tuple(_sortable(_as_stored(value_at(metadata, key))) for key in order_by)
-        if isinstance(group, str | int | float) and (not order or order[-1] != _sortable(None)):
-            found[id] = to_json(group), order
-    return found
-
-
-def value_at(metadata: Metadata, key: str) -> object:
-    """Returns the value of a key, found as filters find it: the entry with this name, else at its path, else None."""
-    return metadata[key] if key in metadata else at_path(metadata, key_path(key))[1]
-
-
-def _as_stored(value: object) -> object:
-    """Returns a value of metadata as it is stored and read again: a date as a string, a NumPy number as a number."""
-    return value if value is None or isinstance(value, str | int | float) else json.loads(to_json(value))
-
-
-def in_order(positions: Mapping[str, GroupPosition]) -> tuple[list[str], list[float] | None]:
-    """Returns the ids of one group in order. If a single key with numbers orders them, returns these as times, too."""
-    ids = sorted(positions, key=lambda id: positions[id][1])  # documents with equal keys stay in the order of adding
-    orders = [positions[id][1] for id in ids]
-    # a whole number in JSON may be larger than any time
-    timed = all(len(order) == 1 and order[0][0] == NUMBER and abs(order[0][1]) <= float_info.max for order in orders)  # type: ignore[arg-type]
-    return ids, [float(order[0][1]) for order in orders] if timed else None
-
-
-def _sortable(value: object) -> tuple[int, float | str]:
-    """Returns a sort key for any value: other kinds first, then numbers, then strings."""
-    if isinstance(value, int | float):
-        return NUMBER, value
-    return (STRING, order_of(value)) if isinstance(value, str) else (OTHER, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -19,36 +18,34 @@ from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from typing_extensions import Self, Unpack
 
 from langchain_pam.documents import (
-    SPLITTERS_ORDER,
     AskOptions,
     FeedbackOptions,
     Filter,
     FitOptions,
     Found,
-    GroupPosition,
     KnownFields,
     RecallOptions,
     check_embedding,
     from_texts,
-    in_order,
     name_documents,
     read_filter,
     read_ids,
-    read_positions,
     read_question,
     read_recall,
     read_vector,
     to_document,
     to_scored,
 )
-from pam_retriever import FitReport, Hit, InvalidInput, PredictiveAssociativeIndex, Record, Trajectory
+from langchain_pam.groups import SPLITTERS_ORDER, DocumentGroups
+from pam_retriever import FitReport, Hit, InvalidInput, PredictiveAssociativeIndex, Record
 from pam_retriever.adapters.feedback import StoredFeedback
 from pam_retriever.adapters.lazy_index import LazyIndex
 from pam_retriever.adapters.recalling import check_order, recall_accepted, refuse
 from pam_retriever.embedding import Embedder
 from pam_retriever.errors import counted
 from pam_retriever.experience.dates import USUAL_KEYS, read_time_key, times_of
-from pam_retriever.experience.trajectories import TrajectoryLike, name_of_group
+from pam_retriever.experience.trajectories import TrajectoryLike
+from pam_retriever.store.write_trajectories import Continued
 from pam_retriever.types import Metadata, Time
 from pam_retriever.validation import check_count, check_finite, check_tenant
 
@@ -135,7 +132,7 @@ class PAMVectorStore(StoredFeedback, VectorStore):
         check_order(group_by, order_by)
         if order_by is None:
             order_by = SPLITTERS_ORDER if group_by == "source" else ()
-        self._group_by, self._order_by = group_by, (order_by,) if isinstance(order_by, str) else tuple(order_by)
+        self._groups = DocumentGroups(group_by, (order_by,) if isinstance(order_by, str) else tuple(order_by))
         self._writing, self._time_keys = threading.Lock(), read_time_key(time_key)
         self._tenant = None if tenant is None else check_tenant(tenant)
         self._embedder = Embedder(embedding, same_embedder)
@@ -183,6 +180,7 @@ class PAMVectorStore(StoredFeedback, VectorStore):
         store = object.__new__(type(self))
         store.__dict__.update(self.__dict__)
         store._tenant, store._owned, store._writing = name, False, threading.Lock()
+        store._groups = self._groups.anew()
         return store
 
     @property
@@ -308,9 +306,10 @@ class PAMVectorStore(StoredFeedback, VectorStore):
         with self._writing:
             index = self.index
             if index is not None:
-                before = {} if names is None else self._positions_of(names)
-                index.delete([record.id for record in index.find()] if names is None else names)
-                self._link(index, before, {})
+                if names is None:
+                    index.delete([record.id for record in index.find()])
+                else:
+                    self._groups.delete(index, names)
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
@@ -612,15 +611,18 @@ class PAMVectorStore(StoredFeedback, VectorStore):
             )
         contents = documents.values()
         texts, metadatas = [one.page_content for one in contents], [one.metadata for one in contents]
-        with self._writing:  # if several threads add the first documents, only one of them creates the index
-            before, times = self._positions_of(documents), times_of(metadatas, self._time_keys)
-            index = self._lazy.store(
+        times = times_of(metadatas, self._time_keys)
+
+        def add(continued: Continued | None) -> int:
+            columns = vectors, list(documents), texts, metadatas, times
+            return self._lazy.store(
                 self._tenant,
                 len(vectors[0]),
-                lambda index: index._add_embedded(self._embedder, vectors, list(documents), texts, metadatas, times),
+                lambda index: index._add_embedded(*columns, self._embedder, continued),
             )
-            after = self._positions(zip(documents, metadatas, strict=True))
-            self._link(index, before, {id: after.get(id) for id in documents})
+
+        with self._writing:  # if several threads add the first documents, only one of them creates the index
+            self._groups.add(lambda: self.index, dict(zip(documents, metadatas, strict=True)), add)
 
     def _records(self, ids: Iterable[str]) -> list[Record]:
         """Returns the stored memories with these ids, without duplicates, in the order of ``ids``."""
@@ -654,39 +656,6 @@ class PAMVectorStore(StoredFeedback, VectorStore):
     def _is_fitted(self) -> bool:
         index = self.index
         return index is not None and index.is_fitted
-
-    def _positions(self, memories: Iterable[tuple[str, Metadata]]) -> dict[str, GroupPosition]:
-        return {} if self._group_by is None else read_positions(memories, self._group_by, self._order_by)
-
-    def _positions_of(self, ids: Iterable[str]) -> dict[str, GroupPosition]:
-        if self._group_by is None:
-            return {}
-        return self._positions((record.id, record.metadata) for record in self._records(ids))
-
-    def _link(
-        self,
-        index: PredictiveAssociativeIndex,
-        before: Mapping[str, GroupPosition],
-        after: Mapping[str, GroupPosition | None],
-    ) -> None:
-        """Stores the new order of each group in which documents changed; ``after`` has the stored documents."""
-        changed = [id for id in {**before, **after} if before.get(id) != after.get(id)]
-        groups = sorted({position[0] for id in changed for position in (before.get(id), after.get(id)) if position})
-        if self._group_by is None or not groups:
-            return
-        members = index.find({self._group_by: {"$in": [json.loads(group) for group in groups]}})
-        standing: dict[str, dict[str, GroupPosition]] = {group: {} for group in groups}
-        for id, position in self._positions((record.id, record.metadata) for record in members).items():
-            standing.setdefault(position[0], {})[id] = position
-        anew, ended, stood = [], [], {position[0] for position in before.values()}
-        for group in groups:
-            name, ids, times = name_of_group(self._group_by, json.loads(group)), *in_order(standing[group])
-            if len(ids) > 1:
-                anew.append(Trajectory(ids=ids, timestamps=times, id=name))
-            elif group in stood:  # too few documents are left to link
-                ended.append(name)
-        index.observe_many(anew)
-        index.delete_trajectory(ended)
 
 
 def _read_search_type(given: Any) -> str:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
-from llama_index.core.schema import BaseNode, Node, NodeRelationship, NodeWithScore, RelatedNodeType, TextNode
+from llama_index.core.schema import BaseNode, Node, NodeWithScore, RelatedNodeType, TextNode
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 from pydantic_core import PydanticSerializationError
 
-from pam_retriever import Hit, InvalidInput, PredictiveAssociativeIndex, Trajectory
+from pam_retriever import Hit, InvalidInput
 from pam_retriever.errors import shortened
-from pam_retriever.experience.trajectories import name_of_group
 from pam_retriever.filters.stored import to_json
 from pam_retriever.types import Metadata
 from pam_retriever.validation import read_list
@@ -125,173 +123,3 @@ def to_node(id: str, text: str | None, metadata: Metadata) -> BaseNode:
 def hit_to_node(hit: Hit) -> BaseNode:
     """Returns the node of a hit."""
     return to_node(hit.id, hit.text, hit.metadata)
-
-
-# ---- adjacent nodes
-
-
-@dataclass(frozen=True)
-class NodePosition:
-    """The position of a node.
-
-    Attributes:
-        document: the id of its document, or None.
-        previous: the id of the node before it, or None.
-        next: the id of the node after it, or None.
-        start: start of its text in the document, or None.
-    """
-
-    document: str | None = None
-    previous: str | None = None
-    next: str | None = None
-    start: int | None = None
-
-
-def read_position(metadata: Metadata) -> NodePosition:
-    """Returns the position of a node, from its stored data."""
-    content = json.loads(str(metadata.get("_node_content", "{}")))
-    related = content.get("relationships") or {}
-    source, previous, next = (
-        (related.get(kind.value) or {}).get("node_id")
-        for kind in (NodeRelationship.SOURCE, NodeRelationship.PREVIOUS, NodeRelationship.NEXT)
-    )
-    return NodePosition(source, previous, next, content.get("start_char_idx"))
-
-
-def read_around(
-    index: PredictiveAssociativeIndex, positions: Iterable[tuple[str, NodePosition]]
-) -> dict[str, NodePosition]:
-    """Returns the positions of these stored nodes, and of all nodes in their documents or linked as neighbours."""
-    around: dict[str, NodePosition] = {}
-    seen_documents: set[str] = set()  # documents, and
-    looked_up: set[str] = set()  # nodes, each only once
-    found = list(positions)
-    ids = {id for id, _ in found}
-    while found:
-        documents = {position.document for _, position in found if position.document is not None} - seen_documents
-        ids |= {id for _, position in found for id in (position.previous, position.next) if id is not None}
-        seen_documents, ids = seen_documents | documents, ids - looked_up
-        looked_up |= ids
-        records = index.find({DOCUMENT_KEY: {"$in": sorted(documents)}}) if documents else []
-        records += index.get(sorted(ids - {record.id for record in records}), missing_ok=True) if ids else []
-        found = [(record.id, read_position(record.metadata)) for record in records if record.id not in around]
-        around |= found
-        looked_up |= around.keys()
-        ids = set()
-    return around
-
-
-def link(
-    index: PredictiveAssociativeIndex, before: Mapping[str, NodePosition], after: Mapping[str, NodePosition]
-) -> None:
-    """Stores the trajectories of nodes that are newly adjacent.
-
-    Args:
-        index: the index of the nodes.
-        before: nodes and their old positions.
-        after: the same nodes without removed nodes, and new nodes, with their new positions.
-    """
-    stood, standing = read_chains(before), read_chains(after)
-    anew = [Trajectory(ids=ids, id=name) for name, ids in standing.items() if stood.get(name) != ids]
-    index.observe_many(anew)
-    index.delete_trajectory(sorted(stood.keys() - standing.keys()))  # no adjacent nodes are left
-
-
-def read_documents(nodes: Iterable[tuple[str, Metadata]]) -> list[Trajectory]:
-    """Returns the nodes of each document in order, at least two, by the name of its trajectory."""
-    positions = {id: read_position(metadata) for id, metadata in nodes}
-    within = {  # previous and next nodes in another document do not count
-        id: NodePosition(
-            position.document,
-            position.previous if _same_document(positions, position.previous, position) else None,
-            position.next if _same_document(positions, position.next, position) else None,
-            position.start,
-        )
-        for id, position in positions.items()
-        if position.document is not None
-    }
-    return [Trajectory(ids=ids, id=name) for name, ids in read_chains(within).items()]
-
-
-def _same_document(positions: Mapping[str, NodePosition], id: str | None, position: NodePosition) -> bool:
-    return id is not None and id in positions and positions[id].document == position.document
-
-
-def read_chains(positions: Mapping[str, NodePosition]) -> dict[str, list[str]]:
-    """Returns adjacent nodes, at least two, in order, by the name of their trajectory.
-
-    The nodes of a document are adjacent, and so are a previous and a next node. Chains are ordered by the start of
-    their first node, or else as in ``positions``. A document has the name that ``fit(group_by=...)`` gives it.
-    """
-    after = _successors(positions)
-    together = _Groups(positions)
-    first_of: dict[str, str] = {}
-    for id, position in positions.items():
-        if position.document is not None:
-            together.join(id, first_of.setdefault(position.document, id))
-        if id in after:
-            together.join(id, after[id])
-    chains = {}
-    for members in together.groups():
-        if len(members) > 1:
-            ids = _in_order(members, positions, after)
-            documents = {positions[id].document for id in ids}
-            document = documents.pop() if len(documents) == 1 else None
-            name = ("chain", ids[0]) if document is None else (DOCUMENT_KEY, document)
-            chains[name_of_group(*name)] = ids
-    return chains
-
-
-def _successors(positions: Mapping[str, NodePosition]) -> dict[str, str]:
-    """Returns the successor of each node: from its own ``next``, or from ``previous`` of the other node."""
-    links: list[tuple[str | None, str | None]] = [
-        (id, position.next) for id, position in positions.items() if position.next in positions
-    ]
-    links += [(position.previous, id) for id, position in positions.items() if position.previous in positions]
-    after: dict[str, str] = {}
-    taken: set[str] = set()
-    for one, other in links:
-        if one is not None and other is not None and one != other and one not in after and other not in taken:
-            after[one] = other
-            taken.add(other)
-    return after
-
-
-def _in_order(members: list[str], positions: Mapping[str, NodePosition], after: Mapping[str, str]) -> list[str]:
-    followers = {after[id] for id in members if id in after}
-
-    def begins(id: str) -> tuple[bool, int]:
-        start = positions[id].start
-        return start is None, start or 0
-
-    ordered: dict[str, None] = {}
-    heads = sorted((id for id in members if id not in followers), key=begins)
-    for head in [*heads, *members]:  # a circle has no head
-        at: str | None = head
-        while at is not None and at not in ordered:
-            ordered[at] = None
-            at = after.get(at)
-    return list(ordered)
-
-
-class _Groups:
-    """Disjoint sets of ids, as a forest."""
-
-    def __init__(self, ids: Iterable[str]) -> None:
-        self._above = {id: id for id in ids}
-
-    def join(self, one: str, other: str) -> None:
-        self._above[self._top(one)] = self._top(other)
-
-    def groups(self) -> list[list[str]]:
-        """Returns the members of each set, in the order of the ids."""
-        groups: dict[str, list[str]] = {}
-        for id in self._above:
-            groups.setdefault(self._top(id), []).append(id)
-        return list(groups.values())
-
-    def _top(self, id: str) -> str:
-        while self._above[id] != id:
-            self._above[id] = self._above[self._above[id]]
-            id = self._above[id]
-        return id

@@ -17,18 +17,15 @@ from llama_index.core.vector_stores.simple import DEFAULT_VECTOR_STORE, NAMESPAC
 from llama_index.core.vector_stores.types import DEFAULT_PERSIST_DIR, DEFAULT_PERSIST_FNAME, BasePydanticVectorStore
 from typing_extensions import Unpack
 
+from llama_index_pam.adjacent import LinkedNodes, read_around, read_documents, read_position
 from llama_index_pam.filters import asks_for_anything, of_documents, select
 from llama_index_pam.nodes import (
     DOCUMENT_KEY,
     Found,
     embedding_of,
     hit_to_node,
-    link,
-    read_around,
-    read_documents,
     read_ids,
     read_nodes,
-    read_position,
     to_metadata,
     to_node,
 )
@@ -41,6 +38,7 @@ from pam_retriever.adapters.recalling import check_order, refuse
 from pam_retriever.experience.dates import USUAL_KEYS, read_time_key, times_of
 from pam_retriever.experience.trajectories import TrajectoryLike
 from pam_retriever.index.learning import FitOptions
+from pam_retriever.store.write_trajectories import Continued
 from pam_retriever.types import Recipe, Time
 from pam_retriever.validation import check_id, check_tenant
 
@@ -87,6 +85,7 @@ class PAMVectorStore(StoredFeedback, BasePydanticVectorStore):
     _tenant: str | None = PrivateAttr(default=None)
     _owned: bool = PrivateAttr(default=True)
     _writing: Any = PrivateAttr(default_factory=threading.Lock)
+    _linked: LinkedNodes = PrivateAttr(default_factory=LinkedNodes)
 
     def __init__(
         self,
@@ -267,13 +266,16 @@ class PAMVectorStore(StoredFeedback, BasePydanticVectorStore):
     def _add(
         self, ids: list[str], vectors: list[list[float]], texts: list[str], metadatas: list[dict[str, Any]]
     ) -> None:
+        columns = vectors, ids, texts, metadatas, times_of(metadatas, self.time_key)
+
+        def add(continued: Continued | None) -> int:
+            return self._lazy.store(
+                self._tenant, len(vectors[0]), lambda index: index._add_embedded(*columns, None, continued)
+            )
+
         new = dict(zip(ids, map(read_position, metadatas), strict=True)) if self.link_nodes else {}
         with self._writing:  # if several threads add the first nodes, only one of them creates the index
-            index = self._index
-            before = {} if index is None or not new else read_around(index, new.items())
-            columns = vectors, ids, texts, metadatas, times_of(metadatas, self.time_key)
-            index = self._lazy.store(self._tenant, len(vectors[0]), lambda index: index.add(*columns))
-            link(index, before, {**before, **new})
+            self._linked.add(lambda: self._index, new, add)
 
     def _delete(self, node_ids: list[str] | None, filters: MetadataFilters | None) -> None:
         with self._writing:
@@ -282,7 +284,7 @@ class PAMVectorStore(StoredFeedback, BasePydanticVectorStore):
                 gone = {record.id: read_position(record.metadata) for record in find(index, node_ids, filters)}
                 before = read_around(index, gone.items()) if self.link_nodes else {}
                 index.delete(list(gone))
-                link(index, before, {id: position for id, position in before.items() if id not in gone})
+                self._linked.link(index, before, {id: one for id, one in before.items() if id not in gone})
 
     # ---- questions of LlamaIndex
 

@@ -17,6 +17,7 @@ from pam_retriever.validation import check_tenant
 Index = PredictiveAssociativeIndex
 Tenant = TypeVar("Tenant")
 """The object that a store creates for each tenant."""
+Result = TypeVar("Result")
 
 
 class LazyIndex(Generic[Tenant]):
@@ -76,24 +77,22 @@ class LazyIndex(Generic[Tenant]):
                 found = self._tenants[name] = make()
         return found
 
-    def store(self, tenant: str | None, dim: int, add: Callable[[Index], object]) -> Index:
-        """Stores vectors with ``add``; returns the index that contains them.
+    def store(self, tenant: str | None, dim: int, add: Callable[[Index], Result]) -> Result:
+        """Stores vectors with ``add``; returns its result.
 
         If a new index refuses the first vectors, the next vectors may have another dimension.
         """
         with self.making if self.index is None else nullcontext():
             if (index := self.of(tenant)) is not None:
-                add(index)
-                return index
+                return add(index)
             whole = self._make(dim)
             index = whole if tenant is None else whole.tenant(tenant)
-            add(index)
+            result = add(index)
             if self._path is not None:
                 whole.save(self._path)
                 whole = self._open(self._path, False)
-                index = whole if tenant is None else whole.tenant(tenant)
             self.index = whole
-            return index
+            return result
 
     def close(self, tenant: str | None) -> None:
         """Closes the index of a tenant, or the whole index for None."""

@@ -16,11 +16,12 @@ from pam_retriever.errors import InvalidInput, UnknownId
 from pam_retriever.experience.dates import read_timestamp
 from pam_retriever.index.base import IndexBase
 from pam_retriever.protocols import Encoder, ObservationsLike, Observed, Trainable
-from pam_retriever.store.adding import NOT_GIVEN, NotGiven, add, append, update
+from pam_retriever.store.adding import NOT_GIVEN, NotGiven, add, append, read_memories, update
 from pam_retriever.store.appending import NewStep
 from pam_retriever.store.sqlite.times import NewTimes
+from pam_retriever.store.write_trajectories import Continued
 from pam_retriever.types import Metadata, Record, Time
-from pam_retriever.validation import check_count, check_flag, check_id, check_whole, read_ids, read_list
+from pam_retriever.validation import check_count, check_flag, check_id, check_vectors, check_whole, read_ids, read_list
 
 if TYPE_CHECKING:
     from pam_retriever.model.predictor import Predictor
@@ -65,19 +66,32 @@ class Memories(IndexBase):
 
     def _add_embedded(
         self,
-        embedder: Embedder,
         vectors: npt.ArrayLike,
         ids: Sequence[str],
         texts: Sequence[str],
         metadatas: Sequence[Metadata],
         timestamps: Sequence[Time | None] | None,
-    ) -> None:
-        """``add`` for vectors that ``embedder`` made; its name is stored in the same transaction. Adapters call it.
+        embedder: Embedder | None = None,
+        continued: Continued | None = None,
+    ) -> int:
+        """``add`` for adapters: in the same transaction it also names the embedder, and continues trajectories.
+
+        Returns:
+            The ``words_version`` that includes the memories.
 
         Raises:
             InvalidInput: also if another embedder made the vectors of the index. Nothing was stored.
+            EndsMoved: the trajectories do not end there. Nothing was stored.
         """
-        add(self._store, None, vectors, ids, texts, metadatas, timestamps, embedder)
+        checked = check_vectors(vectors, self.dim, "add")
+        new = read_memories(checked, ids, texts, metadatas, timestamps, embedder)
+        if continued is not None and continued.steps:
+            self._background.check()
+        with self._lock.exclusive():
+            version = self._store.add(new, continued)
+            self._store.keep_within_capacity()
+        self._background.experienced(0 if continued is None else continued.length)
+        return version
 
     def append(
         self,

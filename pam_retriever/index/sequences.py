@@ -14,12 +14,12 @@ from pam_retriever.arrays import column_as_list
 from pam_retriever.embedding import embed_texts
 from pam_retriever.errors import IndexFormatError, InvalidInput, shortened
 from pam_retriever.evaluation import Validation
-from pam_retriever.experience.trajectories import TrajectoryLike, read_trajectories
+from pam_retriever.experience.trajectories import Episode, TrajectoryLike, read_trajectories
 from pam_retriever.index.base import IndexBase, Where
 from pam_retriever.store import last_fit
 from pam_retriever.store.database import Settings
 from pam_retriever.store.learnt import NEXT, REPLACED
-from pam_retriever.store.write_trajectories import check_known
+from pam_retriever.store.write_trajectories import WrittenTrajectory, check_known
 from pam_retriever.types import Float32, Hits, Trajectory
 from pam_retriever.validation import (
     check_count,
@@ -78,15 +78,20 @@ class Sequences(IndexBase):
 
     def _observe(self, trajectories: Iterable[TrajectoryLike]) -> list[list[str]]:
         episodes = read_trajectories(trajectories, self.dim)
+        self._write(episodes)
+        return [list(episode.ids) for episode in episodes]
+
+    def _write(self, episodes: list[Episode]) -> list[WrittenTrajectory]:
+        """Stores checked episodes; returns the steps that were not stored before, for each. Adapters call it."""
         self._background.check()
         with self._lock.exclusive():
             check_known(self._store.database, episodes)
             if not episodes:
                 return []
-            steps = self._store.observe(episodes)
+            written = self._store.observe(episodes)
             self._store.keep_within_capacity()
-        self._background.experienced(steps)
-        return [list(episode.ids) for episode in episodes]
+        self._background.experienced(sum(len(one.rows) for one in written))
+        return written
 
     def recall_next(
         self,

@@ -45,23 +45,28 @@ def add(
     texts: Texts,
     metadatas: Metadatas,
     timestamps: Timestamps = None,
-    made_by: Embedder | None = None,
 ) -> list[str]:
-    """Checks and stores memories, with the embedder that made given vectors; see ``PredictiveAssociativeIndex.add``."""
+    """Checks and stores memories; see ``PredictiveAssociativeIndex.add``."""
     if is_observed(given):
         return _add_observed(store, given, ids, texts, metadatas, timestamps)
     if given is None:
         vectors = embed_texts(embedder, texts, store.dim, "add(texts=...)", lambda: _embedder_of(store))
-        made_by = embedder
     else:
         vectors = check_vectors(cast("npt.ArrayLike", given), store.dim, "add")
-    names = check_ids(ids, len(vectors))
-    contents = check_texts(texts, len(vectors)), check_metadatas(metadatas, len(vectors))
-    new = NewMemories(names, vectors, *contents, times=NewTimes.of(timestamps, len(vectors)), embedder=made_by)
+    new = read_memories(vectors, ids, texts, metadatas, timestamps, None if given is not None else embedder)
     with store.lock.exclusive():
         store.add(new)
         store.keep_within_capacity()
-    return names
+    return list(new.ids)
+
+
+def read_memories(
+    vectors: Float32, ids: Ids, texts: Texts, metadatas: Metadatas, timestamps: Timestamps, made_by: Embedder | None
+) -> NewMemories:
+    """Checks memories with checked vectors (n, dim); ``made_by`` is the embedder that made these of texts."""
+    names = check_ids(ids, len(vectors))
+    contents = check_texts(texts, len(vectors)), check_metadatas(metadatas, len(vectors))
+    return NewMemories(names, vectors, *contents, times=NewTimes.of(timestamps, len(vectors)), embedder=made_by)
 
 
 def _add_observed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -15,10 +16,10 @@ from pam_retriever.errors import UnknownId
 from pam_retriever.experience.feedback import NewFeedback
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.experience.trajectories import Episode
-from pam_retriever.model.episode_embeddings import with_codes
 from pam_retriever.model.forward import PredictorWeights
-from pam_retriever.store import growth, learnt
+from pam_retriever.store import growth, learnt, write_trajectories
 from pam_retriever.store.appending import NewStep, number_of
+from pam_retriever.store.associating import associate, predict, with_codes_of_replaced
 from pam_retriever.store.capacity import Capacity
 from pam_retriever.store.database import Database, Step
 from pam_retriever.store.faults import after_commit
@@ -32,7 +33,7 @@ from pam_retriever.store.rebuild import Rebuild
 from pam_retriever.store.space import Space
 from pam_retriever.store.storing import EMBEDDER, NewMemories, new_name, stored_embedder
 from pam_retriever.store.view import View
-from pam_retriever.store.write_trajectories import Added, link, rows_of, write_trajectories
+from pam_retriever.store.write_trajectories import Added, Continued, WrittenTrajectory, link, rows_of
 from pam_retriever.types import Calibration, Float32, Int64
 
 T = TypeVar("T")
@@ -165,15 +166,32 @@ class Store(ABC):
     # ---- changes
 
     @repeated
-    def add(self, new: NewMemories) -> None:
-        """Stores checked memories and replaces those with the same id."""
+    def add(self, new: NewMemories, continued: Continued | None = None) -> int:
+        """Stores checked memories, replaces those with the same id, and continues trajectories with them.
+
+        Returns:
+            The ``words_version`` that includes them.
+
+        Raises:
+            EndsMoved: the trajectories do not end where they are ``continued``; nothing was stored.
+        """
         self.follow_database()
-        predicted = self._predict(new.vectors)
+        predicted = predict(self, new.vectors)
         with self.database.transaction():
-            predicted = self._with_codes_of_replaced(new.ids, predicted)
+            if continued is not None:
+                continued.check(self.database)
+            predicted = with_codes_of_replaced(self, new.ids, predicted)
             rows = new.put(self.database, predicted)
+            written = [] if continued is None else continued.write(self.database, rows)
+            version = self.database.memories.words_version
             self.reserve_disk(len(rows))
-        self.apply_after_commit(rows, lambda: self.index_added([(rows, new.vectors, predicted)]))
+
+        def change() -> None:
+            self.index_added([(rows, new.vectors, predicted)])
+            link(self.links, written)
+
+        self.apply_after_commit(rows, change)
+        return version
 
     @repeated
     def delete(self, ids: list[str], with_learnt: bool = False) -> int:
@@ -199,11 +217,11 @@ class Store(ABC):
         return len(rows)
 
     @repeated
-    def observe(self, episodes: list[Episode]) -> int:
-        """Stores checked episodes and their new states; returns the number of steps that were not stored before."""
+    def observe(self, episodes: list[Episode]) -> list[WrittenTrajectory]:
+        """Stores checked episodes and their new states; returns the steps that were not stored before."""
         self.follow_database()
         with self.database.transaction():
-            added, written = write_trajectories(self.database, episodes, self._associate)
+            added, written = write_trajectories.write_trajectories(self.database, episodes, partial(associate, self))
             self.reserve_disk(len(rows := rows_of(added)))
 
         def change() -> None:
@@ -211,7 +229,7 @@ class Store(ABC):
             link(self.links, written)
 
         self.apply_after_commit(rows, change)
-        return sum(len(one.rows) for one in written)
+        return written
 
     @repeated
     def append(self, step: NewStep) -> int:
@@ -225,7 +243,7 @@ class Store(ABC):
         database, new = self.database, step.memory
         with database.transaction():
             end = step.follow(database)
-            predicted = None if new is None else self._associate(new.ids, new.vectors)
+            predicted = None if new is None else associate(self, new.ids, new.vectors)
             rows = step.put(database, predicted)
             number = number_of(database, step.session, end)
             at = 0 if end is None else end.position
@@ -379,21 +397,3 @@ class Store(ABC):
     def window(self) -> int:
         """Tau of the last ``fit``."""
         return self.view().window
-
-    def _predict(self, vectors: Float32) -> Float32 | None:
-        return None if self.predictor is None else self.predictor(vectors)
-
-    def _associate(self, ids: Sequence[str], vectors: Float32) -> Float32 | None:
-        """Returns the association vectors of memories that are about to be stored."""
-        return self._with_codes_of_replaced(ids, self._predict(vectors))
-
-    def _with_codes_of_replaced(self, ids: Sequence[str], predicted: Float32 | None) -> Float32 | None:
-        """Returns the vectors; a memory that replaces a stored memory gets the episode code of that memory."""
-        if predicted is None or self.predictor is None or not self.predictor.config.code:
-            return predicted
-        if not (replaced := self.database.memories.rows_of(ids)):
-            return predicted
-        rows, position = np.unique(np.array([replaced.get(id, -1) for id in ids], np.int64), return_inverse=True)
-        codes = np.zeros((len(rows), self.predictor.config.code), np.float32)
-        codes[rows >= 0] = self.codes_of(rows[rows >= 0])
-        return with_codes(predicted, codes[position])

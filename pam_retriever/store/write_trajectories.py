@@ -10,6 +10,7 @@ import numpy as np
 from pam_retriever.errors import UnknownId
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.experience.trajectories import Episode
+from pam_retriever.store.capacity import Capacity
 from pam_retriever.store.database import Database, Step
 from pam_retriever.store.growth import mark_grown, settle_removed
 from pam_retriever.store.handed_dates import take_back, timed
@@ -159,3 +160,75 @@ def link(links: CooccurrenceGraph, written: list[WrittenTrajectory]) -> None:
         np.concatenate([one.salience for one in written]),
         [one.replaced for one in written if one.replaced is not None],
     )
+
+
+# ---- steps at the ends of trajectories, for memories that the same transaction stores
+
+
+class EndsMoved(Exception):
+    """The data changed since the caller read the ends of trajectories; nothing was stored."""
+
+
+@dataclass(frozen=True)
+class MoreSteps:
+    """New steps of a stored trajectory.
+
+    Attributes:
+        trajectory: id of the trajectory.
+        number: number of the trajectory.
+        first: position of the first new step.
+        members: T indices of the new memories that are the steps, in order.
+        timestamps: T finite numbers, not below those of earlier steps; None for steps without a timestamp.
+    """
+
+    trajectory: str
+    number: int
+    first: int
+    members: Sequence[int]
+    timestamps: Sequence[float] | None = None
+
+
+@dataclass(frozen=True)
+class Continued:
+    """The trajectories that new memories continue.
+
+    Attributes:
+        seen: the ``words_version`` at which the caller knew the memories of these trajectories.
+        steps: the new steps.
+    """
+
+    seen: int
+    steps: Sequence[MoreSteps] = ()
+
+    @property
+    def length(self) -> int:
+        """The number of new steps."""
+        return sum(len(more.members) for more in self.steps)
+
+    def check(self, database: Database) -> None:
+        """Inside a transaction, before it writes: compares the database with what the caller knew.
+
+        Raises:
+            EndsMoved: a memory was written since, the index has a capacity, or a trajectory ends elsewhere.
+        """
+        if self.steps and Capacity.read(database.settings) is not None:
+            raise EndsMoved  # memories beyond the capacity are deleted before they are linked
+        written = database.memories.written_since(self.seen)
+        if written is None or len(written):
+            raise EndsMoved
+        for more in self.steps:
+            end = database.trajectories.end(more.trajectory, timed=False)
+            if end is None or (end.number, end.position) != (more.number, more.first):
+                raise EndsMoved
+
+    def write(self, database: Database, rows: Int64) -> list[WrittenTrajectory]:
+        """Inside a transaction: stores the steps; ``rows`` (n,) are those of the new memories."""
+        written = []
+        for more in self.steps:
+            own = rows[np.asarray(more.members, np.int64)]
+            times = more.timestamps or (None,) * len(own)
+            steps = [Step(row, time, None) for row, time in zip(own.tolist(), times, strict=True)]
+            database.trajectories.extend(more.number, more.first, steps)
+            mark_grown(database.settings, more.number, more.first)
+            written.append(WrittenTrajectory(more.number, None, own, np.ones(len(own), np.float32), more.first))
+        return written
