@@ -188,6 +188,8 @@ def test_among_tenants_the_score_is_the_cosine():
     found = store.search((), query="wet stairs")
     assert keys(found) == ["near", "half", "far"]
     assert [item.score for item in found] == pytest.approx([1, 0.5, 0], abs=1e-6)
+    store.drop_tenant("eve")
+    assert keys(store.search((), query="wet coffee")) == ["half", "near"]
 
 
 def test_an_item_with_several_vectors_is_found_once_by_its_best():
@@ -310,6 +312,11 @@ def test_an_index_that_could_not_follow_does_so_at_the_next_call(tmp_path, monke
                 PutOp(("ann",), "old", None),
             ]
         )
+    assert store.get(("ann",), "second") is not None
+    assert "old" not in keys(store.search(("ann",), query="coffee"))  # its memory is there
+    with pytest.raises(StorageError):
+        store.put(("eve",), "more", {"text": "late"})
+    assert store.get(("eve",), "more") is None
     monkeypatch.setattr(Memories, "apply", apply)
     if durable:
         store.close()
