@@ -114,6 +114,8 @@ def test_filters_that_milvus_only_narrows_down_stay_exact(learned, fitted, monke
         {"parity": {"$contains": "od"}},
         {"number": {"$gt": 198.5}},
         {"missing": {"$exists": True}},
+        {"$or": [{"$not": {"number": {"$lt": 195}}}, {"number": 3}]},
+        {"$and": [{"$not": {"number": {"$lt": 195}}}, {"parity": "odd"}]},
     ):
         for k in (3, 50, 200):
             a, b = learned.search(asked, k, where)[0], fitted.search(asked, k, where)[0]
@@ -123,9 +125,9 @@ def test_filters_that_milvus_only_narrows_down_stay_exact(learned, fitted, monke
 
 @pytest.mark.slow
 def test_a_range_has_the_largest_numbers():
-    numbers = [-1e308, -(2**63), -(2**53), -1, 2**53 - 1, 2**53 + 1, 2**63 - 1, 1e308]
+    numbers = [-1e308, -(2**63), -(2**53), -1, True, 2**53 - 1, 2**53 + 1, 2**63 - 1, 1e308]
     with PredictiveAssociativeIndex(dim=2, backend=fresh_milvus()) as index:
-        index.add(np.ones((8, 2)), [f"m{n}" for n in range(8)], metadatas=[{"n": number} for number in numbers])
+        index.add(np.ones((9, 2)), [f"m{n}" for n in range(9)], metadatas=[{"n": number} for number in numbers])
         for bound in (-(2**53) + 1, 0, 0.5, 2**53 - 1, 2**60):
             assert len(index.find({"n": {"$gt": bound}})) == sum(number > bound for number in numbers)
             assert len(index.find({"n": {"$lte": bound}})) == sum(number <= bound for number in numbers)

@@ -126,6 +126,23 @@ def test_cancelling_a_sweeper_that_was_stopped_stops_no_other():
     second.result(30)
 
 
+def test_a_sweep_that_fails_is_tried_again(caplog):
+    sweeps, swept = [], threading.Event()
+
+    def sweep():
+        sweeps.append(1)
+        if len(sweeps) == 1:
+            raise StorageError("The disk is full.", "room", "Make some.")
+        swept.set()
+        return 0
+
+    sweeper = Sweeper(sweep)
+    sweeper.start(0.001)
+    assert swept.wait(30)
+    assert sweeper.stop(30)
+    assert "The disk is full." in caplog.text
+
+
 @pytest.mark.parametrize("fields", [[], ()])
 def test_no_fields_are_the_whole_value_as_in_the_store_of_langgraph(fields):
     for store in (InMemoryStore(index={**INDEX, "fields": fields}), PAMStore(index={**INDEX, "fields": fields})):

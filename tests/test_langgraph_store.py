@@ -34,6 +34,7 @@ from langgraph.store.sqlite import SqliteStore
 from benchmarks.reliability import langgraph_store as compared
 from langgraph_pam import PAMStore
 from langgraph_pam.memories import Memories
+from langgraph_pam.rows import Change
 from pam_retriever import IndexClosed, IndexFormatError, IndexLocked, InvalidInput, StorageError, UnknownId
 
 AXES = ["stairs", "wrist", "coffee", "train", "plaster", "wet", "late", "other"]
@@ -250,6 +251,7 @@ def test_everything_is_there_after_opening_again(tmp_path):
         store.put(("bob",), "coffee", {"text": "coffee", "nested": {"list": [1, None, "é"]}})
         before = [store.search((), query="wet"), store.search(("ann",)), store.list_namespaces()]
         item = store.get(("ann", "a"), "stairs")
+    assert not (tmp_path / "store" / "items.sqlite-wal").exists()  # the file is closed
     with new(tmp_path / "store") as store:
         assert [store.search((), query="wet"), store.search(("ann",)), store.list_namespaces()] == before
         assert store.get(("ann", "a"), "stairs") == item
@@ -317,9 +319,12 @@ def test_an_index_that_could_not_follow_does_so_at_the_next_call(tmp_path, monke
     with pytest.raises(StorageError):
         store.put(("eve",), "more", {"text": "late"})
     assert store.get(("eve",), "more") is None
-    monkeypatch.setattr(Memories, "apply", apply)
     if durable:
         store.close()
+        with pytest.raises(StorageError):
+            new(tmp_path / "store")
+    monkeypatch.setattr(Memories, "apply", apply)
+    if durable:
         store = new(tmp_path / "store")
     else:
         store.put(("eve",), "more", {"text": "late"})
@@ -329,6 +334,19 @@ def test_an_index_that_could_not_follow_does_so_at_the_next_call(tmp_path, monke
     # the position of the deleted item "old"
     assert [one.length - len(one.ids) for one in store.tenant("ann").trajectories()] == [1]
     store.close()
+
+
+def test_changes_of_one_item_are_applied_together():
+    """A store without an index may replace an item just before a store with one puts it again."""
+    with new() as store:
+        store.put(("ann",), "one", {"text": "wet"})
+        memories, (item,) = store._memories, (int(record.id) for record in store.tenant("ann").find())
+        vector = np.eye(len(AXES), dtype=np.float32)[0].tobytes()
+        replaced = Change(8, "ann", 1, item, MINUTE, 1, 1, [], b"")
+        memories.apply([replaced, Change(9, "ann", 1, item, MINUTE, 0, 1, ["stairs"], vector)])
+        assert [record.text for record in store.tenant("ann").find()] == ["stairs"]
+        memories.apply([Change(10, "ann", 1, item, MINUTE, 0, 1, ["late"], vector), replaced])
+        assert store.tenant("ann").find() == []
 
 
 def test_threads_and_tasks_write_and_ask_at_once():

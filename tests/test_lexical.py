@@ -177,6 +177,25 @@ def test_the_tokenizer_keeps_nothing_of_the_query_before():
     assert tokenize('kettle\x00 "quoted" OR NEAR(') == ["kettl", "near", "quot"]
 
 
+def test_the_tokenizer_keeps_few_words_and_answers_the_same(monkeypatch):
+    monkeypatch.setattr(words, "MOST_KNOWN", 2)
+    tokenize = words.Tokenizer()
+    for text in ("boat harbour", "boat kettle", "harbour kettle"):
+        assert tokenize(text) == sorted(words.Tokenizer()(text))
+        assert len(tokenize._known) <= 2
+
+
+def test_a_text_that_could_not_be_read_leaves_no_words():
+    def texts():
+        yield 1, "boat", None
+        raise UnicodeError("no text")
+
+    tokenize = words.Tokenizer()
+    with pytest.raises(UnicodeError):
+        tokenize.postings(texts())
+    assert tokenize.postings([(2, "kettle", None)]).keys() == {("kettl", "text")}
+
+
 @pytest.mark.parametrize(
     "text",
     [
