@@ -265,6 +265,12 @@ def test_what_follows_the_question_is_refused(more, capsys):
     assert "unrecognized arguments" in capsys.readouterr().err
 
 
+def test_an_unknown_option_is_no_question(capsys):
+    with pytest.raises(SystemExit):
+        main(["search", "notes", "--mod"])
+    assert "unrecognized arguments: --mod" in capsys.readouterr().err
+
+
 def test_every_option_is_explained():
     commands = next(action for action in _parser()._actions if isinstance(action.choices, dict)).choices
     assert len(commands) >= 11

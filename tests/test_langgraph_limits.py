@@ -126,6 +126,17 @@ def test_cancelling_a_sweeper_that_was_stopped_stops_no_other():
     second.result(30)
 
 
+def test_a_sweeper_that_was_cancelled_ends_and_may_start_again():
+    swept = threading.Event()
+    sweeper = Sweeper(lambda: swept.set() or 0)
+    assert sweeper.start(1000).cancel()
+    sweeper._thread.join(30)
+    assert not sweeper._thread.is_alive()
+    sweeper.start(0.001)
+    assert swept.wait(30)
+    assert sweeper.stop(30)
+
+
 def test_a_sweep_that_fails_is_tried_again(caplog):
     sweeps, swept = [], threading.Event()
 
