@@ -35,6 +35,7 @@ from pam_retriever import (
 from pam_retriever.engines.local_copy import LocalCopy
 from pam_retriever.engines.milvus import backend, calls, client, database, filters, keys, trajectories
 from pam_retriever.engines.store import EngineRebuild
+from pam_retriever.filters import read_filter
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +122,16 @@ def test_filters_that_milvus_only_narrows_down_stay_exact(learned, fitted, monke
             a, b = learned.search(asked, k, where)[0], fitted.search(asked, k, where)[0]
             assert [hit.id for hit in a] == [hit.id for hit in b]
     assert len(learned.search(asked[0], k=200)) == 200
+
+
+def test_a_part_that_is_not_translated_excludes_no_memory():
+    def expression(where):
+        return filters.MilvusCompiler().compile(read_filter(where))[0]
+
+    free, bound = {"$not": {"n": {"$lt": 5}}}, {"n": {"$lt": 3}}
+    assert expression(free) == expression({"$or": [free, bound]}) == ""
+    assert expression({"$and": [free, bound]}) == f"({expression(bound)})"
+    assert expression({"$or": [bound, {"n": 7}]}) not in ("", expression(bound))
 
 
 @pytest.mark.slow

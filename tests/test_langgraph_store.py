@@ -205,6 +205,9 @@ def test_an_item_with_several_vectors_is_found_once_by_its_best():
     store.put(("ann",), "many", {"text": "coffee"})
     assert len(store.tenant("ann")) == 6
     assert store.search(("ann",), query="wet stairs", limit=1)[0].score == pytest.approx(0, abs=1e-6)
+    store.put(("ann",), "many", {"text": "coffee", "tags": AXES})
+    store.delete(("ann",), "many")
+    assert len(store.tenant("ann")) == 5
 
 
 def test_items_without_a_vector_come_last_once_on_all_pages():
@@ -403,7 +406,7 @@ def test_a_call_that_fails_changes_nothing():
         SearchOp(("ann",), {"deep": [{"n": {"$gt": None}}]}),
         SearchOp(("ann",), ["text"]),
         *(SearchOp(("ann",), query=query) for query in (3, ["wet"], b"wet", {"text": "wet"})),
-        ListNamespacesOp(max_depth=-1),
+        *(ListNamespacesOp(max_depth=depth) for depth in (-1, 1.5, "2", True)),
         ListNamespacesOp((MatchCondition("middle", ("a",)),)),
         "put",
     ]
@@ -416,7 +419,8 @@ def test_a_call_that_fails_changes_nothing():
     with pytest.raises(InvalidNamespaceError):
         store.put(("langgraph",), "one", {})
     assert [item.key for item in store.search(())] == ["one"]
-    assert store.list_namespaces() == [("ann",)]
+    assert store.list_namespaces() == store.list_namespaces(max_depth=1) == [("ann",)]
+    assert store.list_namespaces(max_depth=0) == [()]
 
 
 @pytest.mark.parametrize(
@@ -597,6 +601,7 @@ def test_the_sweeper_sweeps_and_stops():
     sweeping.result(30)
     assert store.start_ttl_sweeper(1).cancel()
     assert store.stop_ttl_sweeper(30)
+    assert store.stop_ttl_sweeper()  # there is none
     done: Future[None] = new().start_ttl_sweeper()
     assert done.done()
 

@@ -163,8 +163,8 @@ def check_op(op: Op) -> None:
             check_query(op.query)
     elif isinstance(op, ListNamespacesOp):
         check_page(op.limit, op.offset)
-        if op.max_depth is not None and (isinstance(op.max_depth, bool) or op.max_depth < 0):
-            raise InvalidInput(f"Got max_depth={op.max_depth!r}.", "an int >= 0, or None", "Leave it out for all.")
+        if op.max_depth is not None:
+            _check_count("max_depth", op.max_depth, "an int >= 0, or None")
         for condition in op.match_conditions or ():
             if condition.match_type not in ("prefix", "suffix"):
                 raise InvalidInput(f"Got match_type={condition.match_type!r}.", "'prefix' or 'suffix'", "Choose one.")
@@ -241,9 +241,13 @@ def check_page(limit: int, offset: int) -> None:
     Raises:
         InvalidInput: a limit is invalid.
     """
-    for name, number in (("limit", limit), ("offset", offset)):
-        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise InvalidInput(f"Got {name}={number!r}.", "an int >= 0", "Count from 0.")
+    _check_count("limit", limit)
+    _check_count("offset", offset)
+
+
+def _check_count(name: str, number: object, expected: str = "an int >= 0") -> None:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise InvalidInput(f"Got {name}={number!r}.", expected, "Count from 0.")
 
 
 def read_value(value: Mapping[str, Any]) -> str:
