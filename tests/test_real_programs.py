@@ -27,6 +27,7 @@ PROGRAMS = [
     "real.documents --cues",
     "real.identifiers --tasks code-flask toollens --tune judge --most 5",
     "real.first_requests --data locomo hotpot code-flask",
+    "real.other_requests --data code-flask",
     "real.lexical --texts 200",
     "real.locomo",
     "real.locomo_feedback --dialogues 1",

@@ -163,6 +163,7 @@ MIXTURES = {
     "no calibration": inside("calibration", value=None),
     "few uninfluenced": inside("uninfluenced", value=[1.0]),
     "no uninfluenced": inside("uninfluenced", value="abc"),
+    "no reach": inside("reach", value="abc"),
 }
 
 

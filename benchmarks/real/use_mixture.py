@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,14 +38,19 @@ def library_scores(task: Task, options: dict[str, Any], reported: dict[str, Any]
     evidence = make(log)
     cues = question_cues(task, corpus)
     balance = Balance.of(log, corpus, priors, evidence_of)
-    answers = {PRIORS_ALONE: (evidence, balance.apply(evidence.features, priors.at(evidence.features, len(past))))}
+
+    def before_fit(evidence: Evidence) -> Mixture:
+        return balance.apply(evidence.features, priors.at(evidence.features, len(past)))
+
+    answers = {PRIORS_ALONE: (evidence, before_fit(evidence))}
     validation, learnt = None, None
     if options["fit"]:
         fitted = fit_feedback(past, partial(evidence_of, corpus), priors, options["seed"])
         learnt, validation = fitted.learnt, fitted.validation.to_dict()
-        answers[FITTED] = evidence, fitted.mixture
+        mixture = fitted.mixture
         if learnt is not None:
-            answers[FITTED] = evidence_of(corpus, log, learnt.regression), learnt.mixture
+            evidence, mixture = evidence_of(corpus, log, learnt.regression), learnt.mixture
+        answers[FITTED] = evidence, replace(mixture, beyond=before_fit(evidence))
     if reported is not None:
         reported["balance"] = asdict(balance)
         reported["validation"] = validation
@@ -111,11 +116,13 @@ def calibration(evidence: Evidence, mixture: Mixture, cues: Cues, task: Task) ->
         pools = Pools.of(
             [pools.row[(pools.cue == at) & ~own] for at in range(len(some))], len(task.texts)
         )  # a query is no answer to itself, and later items were no candidates
-        kind = kinds(some, evidence.used)
-        scores = mixture.score(evidence.score(some, pools), pools, kind, evidence.influence(some))
+        kind, influence = kinds(some, evidence.used), evidence.influence(some, mixture.reach)
+        scores = mixture.score(evidence.score(some, pools), pools, kind, influence)
         rank = ranks(scores, pools.cue, pools.starts)
         best = rank <= JUDGED
-        confidences.append(mixture.confidence(softmax(scores, pools.starts), rank, kind[pools.cue])[best])
+        confidences.append(
+            mixture.confidence(softmax(scores, pools.starts), rank, kind[pools.cue], influence[pools.cue, 2])[best]
+        )
         wanted = [set(task.tests.used[start + at]) for at in range(len(some))]
         pairs = zip(pools.cue[best].tolist(), pools.row[best].tolist(), strict=True)
         uses.append(np.array([row in wanted[at] for at, row in pairs]))
@@ -136,6 +143,6 @@ def _scores(evidence: Evidence, mixture: Mixture, cues: Cues) -> Scores:
     for start in range(0, len(cues), BATCH):
         some = cues.take(np.arange(start, min(start + BATCH, len(cues))))
         pools = evidence.pools(some, FULL_BELOW, PROPOSALS)
-        influence, kind = evidence.influence(some), kinds(some, used)
+        influence, kind = evidence.influence(some, mixture.reach), kinds(some, used)
         found[start + pools.cue, pools.row] = mixture.score(evidence.score(some, pools), pools, kind, influence)
     return found

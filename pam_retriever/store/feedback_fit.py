@@ -39,6 +39,7 @@ class StoredMixture:
         calibration: (kinds, 3).
         uninfluenced: (F,) or None.
         worded: whether the weights are also those of questions in words.
+        reach: the cosine with the nearest past request from which on the weights count in full; None for no limit.
     """
 
     features: tuple[str, ...]
@@ -46,6 +47,7 @@ class StoredMixture:
     calibration: Float64
     uninfluenced: Float32 | None
     worded: bool
+    reach: float | None
 
     @classmethod
     def read(cls, stored: object) -> StoredMixture:
@@ -62,9 +64,11 @@ class StoredMixture:
             worded = given.get("worded") is not False  # versions up to 0.1 did not store it, nor the next
             alone = given.get("uninfluenced")
             uninfluenced = None if alone is None else finite_numbers(alone, len(features)).astype(np.float32)
+            reach = given.get("reach")  # nor this
+            reach = None if reach is None else float(finite_numbers([reach], 1)[0])
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise unreadable("mixture", f"{type(error).__name__}: {error}") from error
-        return cls(features, np.stack(weights).astype(np.float32), np.stack(calibration), uninfluenced, worded)
+        return cls(features, np.stack(weights).astype(np.float32), np.stack(calibration), uninfluenced, worded, reach)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -154,7 +154,7 @@ class FeedbackEvidence:
     @property
     def is_empty(self) -> bool:
         """Whether no request satisfies the filter, and ``fit`` stored no weights."""
-        return len(self.log) == 0 and self.mixture is not self._fitted
+        return len(self.log) == 0 and not self._has_fit
 
     def mixture_for(self, worded: bool) -> Mixture:
         """Returns the weights for questions: ``worded``, in words. A ``fit`` may not have found those."""
@@ -238,10 +238,14 @@ class FeedbackEvidence:
             self.evidence, self._fitted, self._regression = evidence, mixture, regression
 
     def _weigh(self) -> Mixture:
-        """Returns the weights that ``fit`` stored, or the priors."""
-        if self._fitted is not None and self._fitted.features == self.evidence.features:  # else of an earlier version
-            return self._fitted
-        return self._before_fit()
+        """Returns the weights that ``fit`` stored, or the priors, which also count beyond the reach of the former."""
+        before = self._before_fit()
+        return replace(self._fitted, beyond=before) if self._fitted is not None and self._has_fit else before
+
+    @property
+    def _has_fit(self) -> bool:
+        """Whether ``fit`` stored weights of these features; else they are of an earlier version."""
+        return self._fitted is not None and self._fitted.features == self.evidence.features
 
     def _before_fit(self) -> Mixture:
         """Returns the priors, as far as past requests confirm them."""

@@ -98,7 +98,7 @@ class HeldOutQuestions:
         part: (Q,) the held-out part of each question.
         natural: (Q,) False for a copy in which memories are hidden.
         doubtful: (P,) mask of memories that may have been wanted although unused; see ``FirstUses``. None for none.
-        influence: (Q, 2) how much the known requests count for each question before a fit; None if not known.
+        influence: (Q, 3) how much the known requests count for each question before a fit; None if not known.
     """
 
     choices: Choices
@@ -294,7 +294,7 @@ class _Batch:
         reached: (P,) False for a used memory that no source proposed.
         target: (P,) the uses, divided among those of a question; first uses count less.
         uses: (Q,) the number of these.
-        influence: (Q, 2) how much the known requests count for each question before a fit.
+        influence: (Q, 3) how much the known requests count for each question before a fit.
         part: the held-out part.
         first_uses: the memories whose first use is in this part.
     """

@@ -1,4 +1,4 @@
-"""How much past requests count for a question, before ``fit``."""
+"""How much past requests count for a question before ``fit``, and how much what ``fit`` learnt from them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pam_retriever.types import Float32
 WIDTH = 4.0  # of the kernel exp(WIDTH * (cosine - 1)): how often similar requests need the same
 # (benchmarks/priors/fit_nearness.py)
 AT_ONCE = 2_048  # past requests that are compared; of thousands, the first mostly decide
+FARTHEST = 0.05  # the share of the held-out requests that may be beyond the reach of what ``fit`` learnt
 NOTHING = 1e-9  # 1 minus less is 1 in float32
 
 
@@ -51,3 +52,23 @@ def nearness(log: RequestLog, cues: Cues) -> Float32:
             break
     near: Float32 = (1 - far).astype(np.float32)
     return near
+
+
+def alike(log: RequestLog, cues: Cues, reach: float) -> Float32:
+    """Returns how far the weights of ``fit`` count for each cue (Q,), from 0 to 1.
+
+    Held-out requests confirm these weights only for questions like them. So a question whose nearest past request has a
+    cosine below ``reach`` counts exp(WIDTH * (cosine - reach)); for the rest it is answered as before ``fit``. Without
+    past requests nothing is nearest, and the weights do not count.
+
+    A stored memory as a cue is compared with used memories, not with requests: its weights count in full.
+    """
+    found: Float32 = np.exp(np.float32(WIDTH) * np.minimum(nearest(log, cues) - np.float32(reach), 0))
+    found[cues.rows >= 0] = 1
+    return found
+
+
+def nearest(log: RequestLog, cues: Cues) -> Float32:
+    """Returns the cosine (Q,) of each cue with the nearest past request; minus infinity without requests."""
+    cosines: Float32 = log.likeness(cues)[0].max(axis=1, initial=-np.inf)
+    return cosines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from pam_retriever.retrieval.mixture.holdout import (
     ask_held_out,
     parts,
 )
+from pam_retriever.retrieval.mixture.influence import FARTHEST, nearest
 from pam_retriever.retrieval.mixture.learnt_requests import LearntRequests, UseRegression, best_half_life
 from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors
 from pam_retriever.retrieval.mixture.requests import RequestLog
@@ -67,8 +69,8 @@ def fit_feedback(history: History, evidence_with: EvidenceWith, priors: Priors, 
     """
     half_life, log = _half_life(history, seed), history.log()
     mixture, with_it, validation = _weights_of(history, log, half_life, evidence_with, priors, seed)
-    worded = _has_words(history)
-    mixture, with_it = replace(mixture, worded=worded), None if with_it is None else replace(with_it, worded=worded)
+    limits: dict[str, Any] = {"worded": _has_words(history), "reach": _reach(history, seed)}
+    mixture, with_it = replace(mixture, **limits), None if with_it is None else replace(with_it, **limits)
     # last, because it takes long and is not always needed, and when the held-out questions are no longer in memory
     learnt = None if with_it is None else LearntFit(UseRegression.of(log, half_life), with_it)
     return FeedbackFit(mixture, learnt, validation)
@@ -105,6 +107,16 @@ def _weights_of(
 def _has_words(history: History) -> bool:
     """Returns whether enough held-out requests have words; see ``FEWEST``."""
     return sum(map(bool, history.words)) * PARTS * SHARE >= FEWEST
+
+
+def _reach(history: History, seed: int) -> float | None:
+    """Returns the ``reach`` of weights that held-out requests have confirmed; None if there are none."""
+    found = []
+    for known, held in parts(len(history), history.timed, seed):
+        if len(known) and len(held):
+            asked = history.cues(held[:QUESTIONS])
+            found.append(nearest(history.log(known), asked))
+    return float(np.quantile(np.concatenate(found), FARTHEST)) if found else None
 
 
 def _half_life(history: History, seed: int) -> float:

@@ -15,7 +15,7 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.mentions.edges import MENTIONS
 from pam_retriever.retrieval.hybrid import LABEL, LEXICAL, TIME
 from pam_retriever.retrieval.mixture.calibration import Calibration
-from pam_retriever.retrieval.mixture.influence import influence
+from pam_retriever.retrieval.mixture.influence import alike, influence
 from pam_retriever.retrieval.mixture.named import BY_WAY, TIMES
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.repeated_requests import RepeatedRequests
@@ -81,9 +81,14 @@ class Evidence:
         """Returns the memories (N,) that served a past request."""
         return self._log.served
 
-    def influence(self, cues: Cues) -> Float32:
-        """Returns how much past requests count for each cue (Q, 2) before ``fit``; see ``influence.influence``."""
-        return influence(self._log, cues)
+    def influence(self, cues: Cues, reach: float | None = None) -> Float32:
+        """Returns three influences (Q, 3) for each cue, from 0 to 1.
+
+        The first two are those of past requests before ``fit``; see ``influence.influence``. The last one is that of
+        weights with this ``reach``; see ``influence.alike``.
+        """
+        fitted = np.ones(len(cues), np.float32) if reach is None else alike(self._log, cues, reach)
+        return np.concatenate([influence(self._log, cues), fitted[:, None]], axis=1)
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         """Returns every feature (P, F). Appearance features occur twice: for all memories, and for never-used ones."""
@@ -124,6 +129,9 @@ class Mixture:
         uninfluenced: (F,) the weights of a question for which past requests do not count. Other questions have a mean
             of both, with their influence as its weight. None if ``fit`` found weights for all questions.
         worded: whether enough requests had words for ``fit`` to find the weights of questions in words.
+        reach: the cosine of a question with the nearest past request from which on the weights count in full; see
+            ``alike``. None for no such limit.
+        beyond: the mixture of questions that are less alike, which have a mean of both; None for this one.
     """
 
     features: tuple[str, ...]
@@ -132,13 +140,18 @@ class Mixture:
     reserves: bool = True
     uninfluenced: Float32 | None = None
     worded: bool = True
+    reach: float | None = None
+    beyond: Mixture | None = None
 
     def weights_of(self, kind: Int64, influence: Float32) -> Float32:
-        """Returns the weights (Q, F) of cues of these kinds (Q,), for the ``influence`` (Q, 2) of past requests."""
+        """Returns the weights (Q, F) of cues of these kinds (Q,), for the ``influence`` (Q, 3) of past requests."""
         weights: Float32 = self.weights[kind]
         if self.uninfluenced is not None:
-            part: Float32 = np.where(kind[:, None] == 0, influence, np.float32(1))[:, self._influenced_by]
+            part: Float32 = np.where(kind[:, None] == 0, influence[:, :2], np.float32(1))[:, self._influenced_by]
             weights = part * weights + (1 - part) * self.uninfluenced
+        alike = influence[:, 2:]
+        if self.beyond is not None and alike.min(initial=1) < 1:
+            weights = alike * weights + (1 - alike) * self.beyond.weights_of(kind, influence)
         return weights
 
     @cached_property
@@ -153,25 +166,37 @@ class Mixture:
             features: (P, F) the output of ``Evidence.score``.
             pools: the pairs.
             kind: (Q,) the kind of each cue.
-            influence: (Q, 2) the output of ``Evidence.influence``; None if past requests count in full for all cues.
+            influence: (Q, 3) the output of ``Evidence.influence``; None if past requests count in full for all cues.
         """
-        influence = np.ones((len(kind), 2), np.float32) if influence is None else influence
+        influence = np.ones((len(kind), 3), np.float32) if influence is None else influence
         weights, scores = self.weights_of(kind, influence), np.empty(len(features), np.float32)
         for at, mine in enumerate(pools.of_cues()):
             scores[mine] = features[mine] @ weights[at]
         if self.reserves and np.any(kind == 0):
-            part: Float32 = (kind == 0) * (np.float32(1) if self.uninfluenced is None else influence[:, 0])
+            part: Float32 = (kind == 0) * self._reserve(influence)
             scores = scores + reserve_for_unused(self.features, features, scores, pools.starts, part)
         return scores
 
-    def confidence(self, share: Float32, rank: Int64, kind: Int64) -> Float32:
+    def _reserve(self, influence: Float32) -> Float32:
+        """Returns the part (Q,) of the reserve for never-used memories that each question in words has."""
+        part: Float32 = np.ones(len(influence), np.float32) if self.uninfluenced is None else influence[:, 0]
+        if self.beyond is not None:
+            alike = influence[:, 2]
+            part = alike * part + (1 - alike) * self.beyond._reserve(influence)
+        return part
+
+    def confidence(self, share: Float32, rank: Int64, kind: Int64, alike: Float32 | None = None) -> Float32:
         """Returns the probability (P,) that each candidate is used.
 
         Args:
             share: (P,) share of the odds among the candidates of its cue.
             rank: (P,) rank among these candidates, from 1.
             kind: (P,) kind of its cue.
+            alike: (P,) the last influence of its cue; None for 1.
         """
+        if self.beyond is not None and alike is not None and alike.min(initial=1) < 1:
+            inside, outside = self.confidence(share, rank, kind), self.beyond.confidence(share, rank, kind)
+            return alike * inside + (1 - alike) * outside
         result = np.empty(len(share), np.float32)
         for at, calibration in enumerate(self.calibration):
             mine = kind == at
@@ -188,6 +213,7 @@ class Mixture:
             "calibration": {kind: list(c.weights) for kind, c in zip(KINDS, self.calibration, strict=True)},
             "uninfluenced": None if self.uninfluenced is None else [round(float(w), 5) for w in self.uninfluenced],
             "worded": self.worded,
+            "reach": self.reach,
         }
 
     @classmethod
@@ -203,7 +229,14 @@ class Mixture:
     def of(cls, stored: StoredMixture) -> Mixture:
         """Returns a mixture that was read."""
         calibration = tuple(Calibration((one[0], one[1], one[2])) for one in stored.calibration.tolist())
-        return cls(stored.features, stored.weights, calibration, uninfluenced=stored.uninfluenced, worded=stored.worded)
+        return cls(
+            stored.features,
+            stored.weights,
+            calibration,
+            uninfluenced=stored.uninfluenced,
+            worded=stored.worded,
+            reach=stored.reach,
+        )
 
 
 def reserve_for_unused(

@@ -140,7 +140,7 @@ class MixtureScorer:
         features = evidence.score(questions, pools)
         if self._left_out.any():  # also from what recall without feedback says of never-used memories
             features = np.where(self._left_out, np.float32(0), features)
-        influence = evidence.influence(questions)
+        influence = evidence.influence(questions, mixture.reach)
         scores = mixture.score(features, pools, kind, influence)
         lead = self._lead(scores, pools, linked)
         scores = scores + lead
@@ -150,7 +150,7 @@ class MixtureScorer:
         share, cue = softmax(scores, pools.starts)[order], pools.cue[order]
         weighed = features[order] * mixture.weights_of(kind, influence)[cue]
         contributions = self._contributions(weighed, scores[order] - weighed.sum(axis=1), lead[order])
-        confidence = mixture.confidence(share, rank, kind[cue])
+        confidence = mixture.confidence(share, rank, kind[cue], influence[cue, 2])
         return self._answers(questions, cue, corpus.rows[pools.row[order]], share, confidence, contributions)
 
     def _answers(
