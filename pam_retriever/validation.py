@@ -140,6 +140,10 @@ def check_tenant(name: str) -> str:
     Raises:
         InvalidInput: it is no such string.
     """
+    if isinstance(name, str) and not name:
+        raise InvalidInput(
+            "Got the tenant ''.", "the name of a tenant, a non-empty string", "Give it a name, or use the index itself."
+        )
     name = check_id(name, "tenant")
     check_size(name, MAX_TENANT_BYTES, f"The name {name[:60]!r} of a tenant")
     return name

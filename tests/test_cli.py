@@ -211,7 +211,7 @@ def test_tenants(events, model, tmp_path, capsys):
     assert "given vectors" not in shown
     assert main(["inspect", folder, "--tenant", "ann"]) == 0
     assert "9 memories" in capsys.readouterr().out
-    for name, message in (("eve", "no tenant 'eve'"), ("", "non-empty")):
+    for name, message in (("eve", "no tenant 'eve'"), ("", "Got the tenant ''. Expected the name of a tenant")):
         assert main(["recall", folder, "I slipped.", "--tenant", name]) == 2
         assert message in capsys.readouterr().err
 

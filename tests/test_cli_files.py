@@ -134,6 +134,35 @@ def test_a_bad_line_is_found_before_anything_is_stored(tmp_path, monkeypatch, ca
     assert not (tmp_path / "index").exists()
 
 
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize(
+    "names", [{"used": ["1", "nobody"]}, {"used": {"nobody": 1}}, {"used": ["1"], "unused": ["nobody"]}]
+)
+def test_an_unknown_id_in_a_request_is_found_before_anything_is_stored(names, there, tmp_path, capsys):
+    folder = tmp_path / "index"
+    if there:
+        assert fit(write(tmp_path / "first.jsonl", walk("z", 3)), folder) == 0
+    before = stored(folder) if there else None
+    events = [{**event, "id": n} for n, event in enumerate(walk("a", 3))]
+    asked = {"vector": [1, 2, 3], "time": 5, "text": "Where?"}
+    path = write(tmp_path / "events.jsonl", [*events, {**asked, "used": ["2"]}, {**asked, **names}])
+    assert fit(path, folder) == 2
+    assert "events.jsonl:5 names 1 unknown id: 'nobody'" in capsys.readouterr().err
+    assert stored(folder) == before if there else not folder.exists()
+
+
+def test_a_request_may_name_memories_that_are_stored_already(tmp_path):
+    folder = tmp_path / "index"
+    assert (
+        fit(write(tmp_path / "first.jsonl", [{**one, "id": f"z{n}"} for n, one in enumerate(walk("z", 3))]), folder)
+        == 0
+    )
+    more = [*walk("a", 3), {"vector": [1, 2, 3], "text": "Where?", "used": ["z1"], "unused": ["z2"]}]
+    assert fit(write(tmp_path / "more.jsonl", more), folder) == 0
+    with PredictiveAssociativeIndex.open(folder, read_only=True) as index:
+        assert [one.used for one in index.feedbacks()] == [{"z1": 1.0, "z2": -1.0}]
+
+
 def test_a_session_that_is_a_huge_number_is_refused_with_a_way_out(tmp_path, capsys):
     events = [{"vector": [n, 1], "session": 10**400} for n in range(2)]
     assert fit(write(tmp_path / "events.jsonl", events), tmp_path / "index") == 2

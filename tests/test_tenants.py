@@ -25,7 +25,7 @@ from pam_retriever import (
 from pam_retriever.store.folder import snapshot
 from pam_retriever.store.folder.manifest import read_manifest
 from pam_retriever.store.folder.repair import check, repair
-from pam_retriever.store.folder.tenants import folder_of, name_of
+from pam_retriever.store.folder.tenant_names import folder_of, name_of
 from pam_retriever.store.sqlite.connection import Connection
 
 DIM = 8

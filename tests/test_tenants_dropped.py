@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever import IndexFormatError, PredictiveAssociativeIndex
 
 DIM = 4
 
@@ -64,3 +64,14 @@ def test_a_damaged_tenant_is_not_left_out(writer, tmp_path):
     with pytest.raises(Exception, match="damaged"):
         reader.save(tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
+
+
+def test_a_reader_of_a_dropped_tenant_learns_that_it_is_gone(writer):
+    path = writer._store.folder
+    with PredictiveAssociativeIndex.open(path, read_only=True, follow=True) as reader:
+        ann = reader.tenant("ann")
+        assert len(ann) == 2
+        writer.drop_tenant("ann")
+        for call in (ann.refresh, lambda: len(ann)):
+            with pytest.raises(IndexFormatError, match=f"There is no tenant 'ann' at {path} any more"):
+                call()

@@ -27,7 +27,7 @@ from tqdm import tqdm
 
 from benchmarks import report
 from pam_retriever import PredictiveAssociativeIndex
-from pam_retriever.store.folder.tenants import folder_of
+from pam_retriever.store.folder.tenant_names import folder_of
 from pam_retriever.types import Float32
 
 FEW, SESSION, AT_ONCE, NOISE = 50, 10, 10_000, 0.1

@@ -17,7 +17,7 @@ from pam_retriever.apps import drawn as drawing
 from pam_retriever.apps import exploring, table, terminal
 from pam_retriever.apps.code import commands as code
 from pam_retriever.apps.contents import describe
-from pam_retriever.apps.events import EventWriter
+from pam_retriever.apps.events import EventWriter, check_used
 from pam_retriever.apps.mcp import commands as agents
 from pam_retriever.apps.tenant import add_tenant, asked, tenant_of, within
 from pam_retriever.apps.terminal import Parser, json_object
@@ -241,7 +241,11 @@ def _fit(parsed: argparse.Namespace) -> None:
         contents = log.check()  # before anything is stored
         if not contents.events and not (parsed.index / "manifest.json").exists():
             raise InvalidInput(f"{log.name} has only requests.", "the events that they used", "Add events.")
+        if contents.requests and not (parsed.index / "manifest.json").exists():
+            check_used(log, None)  # before the index is created
         with _opened(parsed, contents.dim) as index, EventWriter(index, log, contents, fields.time) as storing:
+            if contents.requests:
+                check_used(log, index)
             storing.run()
             grouped = contents.events > 0 and bool(fields.session) and storing.shares(fields.session)
             if not (grouped or index.trajectories(limit=1) or index.feedbacks(limit=1)):

@@ -17,7 +17,8 @@ from pam_retriever.store.base import Store
 from pam_retriever.store.faults import closed_error
 from pam_retriever.store.folder.manifest import new_manifest
 from pam_retriever.store.folder.opening import load_store, new_store, open_store, open_tenant
-from pam_retriever.store.folder.tenants import folder_of, no_tenants, write_empty
+from pam_retriever.store.folder.tenant_names import folder_of
+from pam_retriever.store.folder.tenants import no_tenants, write_empty
 from pam_retriever.store.sqlite.pages import OF_TENANTS
 from pam_retriever.validation import check_tenant
 

@@ -14,6 +14,7 @@ from pam_retriever.errors import IndexFormatError
 from pam_retriever.limits import MAX_DIM, MAX_MANIFEST_BYTES
 from pam_retriever.store.faults import explained
 from pam_retriever.store.folder.files import write_atomically
+from pam_retriever.store.folder.tenant_names import tenant_at
 
 FORMAT = "pam-retriever-index"
 FORMAT_VERSION = 4  # 2 added feedback; 3 has the words of all scripts, 4 the parts of identifiers
@@ -77,6 +78,12 @@ def read_manifest(folder: Path) -> Manifest:
     with explained(path):
         there = path.is_file()  # a pipe or a device could be read for ever
     if not there:
+        if (tenant := tenant_at(folder)) is not None and not folder.exists():
+            raise IndexFormatError(
+                f"There is no tenant {tenant!r} at {folder.parent.parent} any more: it or the index was removed.",
+                "a tenant that is stored",
+                "tenants() of the index lists them.",
+            )
         raise IndexFormatError(
             f"{folder} holds no {MANIFEST}." if folder.exists() else f"{folder} does not exist.",
             "the folder of an index",

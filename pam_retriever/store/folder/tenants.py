@@ -8,10 +8,8 @@ two folders on any file system.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import os
-import re
 import shutil
 import stat
 import uuid
@@ -23,6 +21,7 @@ from pam_retriever.errors import IndexFormatError, InvalidInput
 from pam_retriever.store.faults import explained
 from pam_retriever.store.folder.files import matching, sync
 from pam_retriever.store.folder.manifest import MANIFEST, Manifest, read_manifest, write_manifest
+from pam_retriever.store.folder.tenant_names import NAMED, folder_of, name_of
 from pam_retriever.store.sqlite.connection import Mode
 from pam_retriever.store.sqlite.database import SQLiteDatabase
 from pam_retriever.store.sqlite.pages import OF_TENANTS
@@ -31,26 +30,9 @@ if TYPE_CHECKING:
     from pam_retriever.store.folder.lock import WriterLock
     from pam_retriever.store.folder.writable_folder import WritableFolder
 
-NAMED = re.compile(r"tenants-[0-9a-f]{12}")  # a folder of tenants that is written completely
-PREFIX = "t-"  # with this prefix no name is reserved by a system, as "con" and "nul" are
 UNFINISHED = ".new"  # suffix of a folder that is being written or removed
 Write = Callable[[Path], object]
 _empty_database: list[bytes] = []  # the file of one, once there is one
-
-
-def folder_of(name: str) -> str:
-    """Returns the name of a tenant's folder."""
-    return PREFIX + base64.b32encode(name.encode()).decode().rstrip("=").lower()
-
-
-def name_of(folder: str) -> str | None:
-    """Returns the tenant whose folder has this name; None for other names."""
-    letters = folder.removeprefix(PREFIX).upper()
-    try:
-        name = base64.b32decode(letters + "=" * (-len(letters) % 8)).decode()
-    except ValueError:  # not base32, or not UTF-8
-        return None
-    return name if name and folder_of(name) == folder else None
 
 
 def locked_folder_of(folder: Path) -> Path:
