@@ -165,10 +165,11 @@ nodes = st.builds(
     st.sampled_from([*"abcdefghijkl", None, None, None]),
     st.sampled_from([0, 5, 9, None]),
 )
+limits = st.tuples(st.just("limit"), st.integers(3, 8))
 ids = st.lists(st.sampled_from("abcdefghijkl"), min_size=2, max_size=3, unique=True)
 
 
-def changes(added):
+def changes(added, *more):
     """Writes through a store, and writes to its index past it."""
     return st.lists(
         st.one_of(
@@ -177,7 +178,7 @@ def changes(added):
             st.tuples(st.just("delete past it"), ids),
             st.tuples(st.just("update past it"), st.tuples(ids, values)),
             st.tuples(st.just("observe past it"), ids),
-            st.tuples(st.just("limit"), st.integers(3, 8)),
+            *more,
         ),
         min_size=3,
         max_size=12,
@@ -210,7 +211,7 @@ def compare(make, happened) -> None:
             assert linked(grown) == linked(read)
 
 
-@given(changes(documents), st.sampled_from([[], ["n"], ["p", "n"]]))
+@given(changes(documents, limits), st.sampled_from([[], ["n"], ["p", "n"]]))
 @settings(max_examples=80, deadline=None)
 def test_documents_are_linked_as_if_each_addition_read_their_group(happened, order_by):
     compare(lambda index: LangChainStore(EMBEDDER, index, group_by="s", order_by=order_by), happened)
