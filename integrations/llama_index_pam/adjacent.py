@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llama_index.core.schema import NodeRelationship
 
@@ -204,7 +204,8 @@ def _end_of(
     rows = [id for id in ids if id not in followers]
     circle = any(id in followers and after.get(one) != id for one, id in zip(ids, ids[1:], strict=False))
     named, last = _named(positions[id] for id in ids), positions[ids[-1]]
-    awaited = awaited | (named - positions.keys() - {last.next})
+    others = [*(positions[id] for id in ids[:-1]), replace(last, next=None)]
+    awaited = awaited | (_named(others) - positions.keys())
     if not rows or circle or (named & positions.keys()) - set(ids) or len(awaited) > MOST_AWAITED:
         return None
     return LastNode(ids[-1], None if last.next in positions else last.next, positions[rows[-1]].start, awaited)
