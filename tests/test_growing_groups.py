@@ -217,7 +217,18 @@ def test_documents_are_linked_as_if_each_addition_read_their_group(happened, ord
     compare(lambda index: LangChainStore(EMBEDDER, index, group_by="s", order_by=order_by), happened)
 
 
-@given(changes(nodes))
+@given(changes(nodes, limits))
 @settings(max_examples=80, deadline=None)
 def test_nodes_are_linked_as_if_each_addition_read_their_document(happened):
     compare(LlamaIndexStore, happened)
+
+
+def test_a_node_that_pushes_out_its_neighbour_is_stored_without_it():
+    with closing(PredictiveAssociativeIndex(DIM)) as index:
+        store = LlamaIndexStore(index)
+        store.add([node(id, "s", "a", "a") for id in "acd"])
+        index.set_capacity(3)
+        store.add([node("b", "s", "a", "a")])
+        assert "b" in index
+        (whole,) = index.trajectories()
+        assert set(whole.ids) == {id for id in "abcd" if id in index}

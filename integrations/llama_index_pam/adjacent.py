@@ -132,7 +132,8 @@ class LinkedNodes:
             if steps:  # another process wrote meanwhile
                 around = read_around(stored, new.items())
                 before = {id: position for id, position in around.items() if id not in new}
-            self.link(stored, before, {**before, **new})
+            after = {**before, **new}  # a node may have been deleted, because the index has a capacity
+            self.link(stored, before, {id: position for id, position in after.items() if id in stored})
 
     def link(
         self, index: PredictiveAssociativeIndex, before: Mapping[str, NodePosition], after: Mapping[str, NodePosition]
