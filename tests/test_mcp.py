@@ -174,6 +174,7 @@ async def test_what_is_wrong_is_an_error_of_the_tool_and_the_server_lives(folder
         for tool, arguments in WRONG:
             said = await fails(client, tool, **arguments)
             assert "Traceback" not in said, (tool, arguments)
+            assert "pydantic" not in said, (tool, arguments)
         deep: dict = {}
         for _ in range(200):
             deep = {"a": deep}
@@ -185,6 +186,23 @@ async def test_what_is_wrong_is_an_error_of_the_tool_and_the_server_lives(folder
         found = await ask(client, "recall", question="kept")
         assert [one["id"] for one in found["memories"]] == [kept["id"]]
         assert (await ask(client, "status"))["memories"] == 1
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("recall", {"q": "a"}, "Got q. Expected only question, k, filter, when. Correct its name, or leave it out."),
+        ("status", {"x": 1}, "Got x. Expected no argument. Correct its name, or leave it out."),
+        ("recall", {}, "Got no question. Expected one. Pass question."),
+        ("recall", {"question": "a", "k": 500}, "Got k=500. Expected less than or equal to 100. Correct it."),
+        ("recall", {"question": "a", "k": "5"}, "Got k='5'. Expected a valid integer. Correct it."),
+        ("feedback", {"question": "a", "used": ["b", 1]}, "Got used[1]=1. Expected a valid string. Correct it."),
+        ("remember", {"text": ""}, "Got text=''. Expected at least 1 character. Correct it."),
+    ],
+)
+async def test_arguments_that_do_not_fit_are_refused_in_words(folder, tool, arguments, said):
+    async with Client(MemoryServer(folder, code=False)) as client:
+        assert (await fails(client, tool, **arguments)).removeprefix(f"Error executing tool {tool}: ") == said
 
 
 async def test_schemas_describe_the_arguments(folder):

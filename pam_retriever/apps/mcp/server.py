@@ -25,6 +25,7 @@ from pam_retriever.__about__ import __version__
 from pam_retriever.apps.mcp.answers import NOTICE, StoredMemory, shortened
 from pam_retriever.apps.mcp.arguments import Filter, SessionName, Text
 from pam_retriever.apps.mcp.folder import SharedFolder
+from pam_retriever.apps.mcp.refusals import PlainTool
 from pam_retriever.apps.mcp.tools import Tools
 from pam_retriever.errors import IndexFormatError, PAMError, UnknownId
 from pam_retriever.explore.loopback import GRACE, HOST, hosts_at
@@ -153,7 +154,7 @@ class MemoryServer(MCPServer[Any]):
 
 def _tool(function: Callable[..., object], folder: SharedFolder, kind: Literal["ask", "add", "delete"]) -> Tool:
     name, run = function.__name__, _with_tool_errors(function, folder)
-    tool = Tool.from_function(
+    tool = PlainTool.from_function(
         run if kind == "ask" else _in_threads_of_writes(run),
         name=name,
         description=DESCRIPTIONS[name],
