@@ -9,7 +9,8 @@ from pathlib import Path
 
 from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.index import PredictiveAssociativeIndex
-from pam_retriever.mentions.folder import SUFFIXES, FolderFile, Passage, check_files, read_folder, removed_files
+from pam_retriever.mentions.folder import FolderFile, Passage, check_files, read_folder, removed_files
+from pam_retriever.mentions.formats import SUFFIXES
 from pam_retriever.types import Trajectory
 
 AT_ONCE = 256  # passages that are embedded and stored per call, at least
