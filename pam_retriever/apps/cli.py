@@ -26,6 +26,7 @@ from pam_retriever.embedding.text_models import DEFAULT, DEFAULT_MODEL, model_of
 from pam_retriever.errors import InvalidInput, PAMError, counted
 from pam_retriever.experience.json_lines import EventLog, Fields
 from pam_retriever.index import PredictiveAssociativeIndex, learning
+from pam_retriever.store.folder.manifest import has_manifest
 from pam_retriever.types import Direction, Hit, Hits
 from pam_retriever.validation import check_tenant
 
@@ -220,7 +221,7 @@ def _opened_whole(parsed: argparse.Namespace, dim: int | None) -> PredictiveAsso
         terminal.refuse_model(parsed, "events that have vectors")
         return PredictiveAssociativeIndex.open(parsed.index, dim=dim)
     used = None
-    if (parsed.index / "manifest.json").exists():
+    if has_manifest(parsed.index):
         with PredictiveAssociativeIndex.open(parsed.index, read_only=True) as index:
             used = index.embedder_name
             if parsed.tenant is not None and check_tenant(parsed.tenant) in index.tenants():
@@ -239,9 +240,9 @@ def _fit(parsed: argparse.Namespace) -> None:
     fields = Fields(**{name: getattr(parsed, f"{name}_field") for name in asdict(Fields())})
     with EventLog(parsed.events, fields) as log:
         contents = log.check()  # before anything is stored
-        if not contents.events and not (parsed.index / "manifest.json").exists():
+        if not contents.events and not has_manifest(parsed.index):
             raise InvalidInput(f"{log.name} has only requests.", "the events that they used", "Add events.")
-        if contents.requests and not (parsed.index / "manifest.json").exists():
+        if contents.requests and not has_manifest(parsed.index):
             check_used(log, None)  # before the index is created
         with _opened(parsed, contents.dim) as index, EventWriter(index, log, contents, fields.time) as storing:
             if contents.requests:

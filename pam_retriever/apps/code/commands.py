@@ -14,6 +14,7 @@ from pam_retriever.apps.code.repository import Repository
 from pam_retriever.embedding import Embedder
 from pam_retriever.errors import InvalidInput
 from pam_retriever.index import PredictiveAssociativeIndex
+from pam_retriever.store.folder.manifest import has_manifest
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -99,7 +100,7 @@ def _git(parsed: argparse.Namespace, model: ModelOf) -> None:
     folder = parsed.index or repository.git_folder / INDEX
     repository.commit(parsed.revision)  # fails before a folder is created
     used = None
-    if (folder / "manifest.json").exists():
+    if has_manifest(folder):
         with PredictiveAssociativeIndex.open(folder, read_only=True) as index:
             used = index.embedder_name
     embedder = model(parsed, used)

@@ -15,6 +15,7 @@ from pam_retriever.apps.mcp.folder import FIT_AFTER, SharedFolder
 from pam_retriever.embedding.text_models import TextModel
 from pam_retriever.errors import InvalidInput, MissingExtra
 from pam_retriever.index import PredictiveAssociativeIndex
+from pam_retriever.store.folder.manifest import has_manifest
 
 if TYPE_CHECKING:
     import socket
@@ -59,7 +60,7 @@ def _serve(parsed: argparse.Namespace, model: Callable[[argparse.Namespace, str 
         raise MissingExtra("mcp", "mcp", "The server") from error
     os.environ.setdefault("TQDM_DISABLE", "1")
     used, code = None, False
-    if (parsed.index / "manifest.json").exists():
+    if has_manifest(parsed.index):
         with PredictiveAssociativeIndex.open(parsed.index, read_only=True) as index:
             used, code = index.embedder_name, state_of(index) is not None
     folder = SharedFolder(

@@ -14,6 +14,7 @@ from pam_retriever.embedding import Embedder
 from pam_retriever.embedding.text_models import TextModel
 from pam_retriever.errors import IndexLocked, InvalidInput, PAMError, ReadOnlyIndex, counted
 from pam_retriever.index import PredictiveAssociativeIndex
+from pam_retriever.store.folder.manifest import has_manifest
 from pam_retriever.types import Float32
 
 WAIT = 10.0  # seconds that a write waits for other writers
@@ -93,7 +94,7 @@ class SharedFolder:
         Raises:
             InvalidInput: the index does not exist and may not be created; or another model made its vectors.
         """
-        if self._reader is None and not (self.path / "manifest.json").exists():
+        if self._reader is None and not has_manifest(self.path):
             self._make()  # outside the lock, which a writer takes, too
         with self._opening:
             if self._reader is None:
