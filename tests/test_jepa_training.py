@@ -11,12 +11,11 @@ from torch import nn
 
 from pam_retriever import InvalidInput
 from pam_retriever.experience.cooccurrence import Experience
-from pam_retriever.jepa import CompositeEncoder, JointConfig, JointTrainer, Modality, OutwardPredictor
+from pam_retriever.jepa import CompositeEncoder, JointConfig, JointTrainer, Modality, OutwardPredictor, salience_of
 from pam_retriever.jepa import encoder as encoder_module
 from pam_retriever.jepa.batches import TrainingData
 from pam_retriever.jepa.collapse import effective_rank, spread, variance_loss
 from pam_retriever.jepa.ema import follow, make_target
-from pam_retriever.jepa.joint import salience_of
 from pam_retriever.jepa.observations import read_observations, unpack
 
 

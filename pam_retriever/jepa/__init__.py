@@ -10,7 +10,7 @@ An observation has the values of all modalities at one time. ``CompositeEncoder`
 """
 
 from pam_retriever.jepa.encoder import CompositeEncoder
-from pam_retriever.jepa.joint import JointConfig, JointReport, JointTrainer
+from pam_retriever.jepa.joint import JointConfig, JointReport, JointTrainer, salience_of
 from pam_retriever.jepa.modalities import Modality
 from pam_retriever.jepa.observations import Observations
 from pam_retriever.jepa.outward import OutwardPredictor
@@ -23,4 +23,5 @@ __all__ = [
     "Modality",
     "Observations",
     "OutwardPredictor",
+    "salience_of",
 ]
