@@ -320,7 +320,7 @@ def test_another_dimension_a_newer_format_and_an_old_server_are_refused(monkeypa
     with pytest.raises(InvalidInput, match="There is no index"):
         PredictiveAssociativeIndex(backend=engine)
     PredictiveAssociativeIndex(4, engine).close()
-    with pytest.raises(InvalidInput, match="Expected 4, its dimension"):
+    with pytest.raises(InvalidInput, match=r"index in Milvus at .*Expected 4, its dimension"):
         PredictiveAssociativeIndex(5, engine)
     monkeypatch.setattr(backend, "FORMAT", 0)
     with pytest.raises(IndexFormatError, match="Upgrade"):

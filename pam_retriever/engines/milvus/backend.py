@@ -100,14 +100,14 @@ def _agreed(stored: str | None, dim: int | None, location: str) -> int:
     """Returns the dimension of the existing or new index, after a check that both given values agree."""
     if stored is None:
         if dim is None:
-            raise InvalidInput(f"There is no index at {location}.", "dim for a new one", "Pass dim=...")
+            raise InvalidInput(f"There is no index in {location}.", "dim for a new one", "Pass dim=...")
         return dim
     number, stored_dim = stored.split()
     if not 1 <= int(number) <= FORMAT:
         raise IndexFormatError(f"{location} has format {number}.", f"{FORMAT}", "Upgrade pam-retriever.")
     if dim not in (None, int(stored_dim)):
         raise InvalidInput(
-            f"Got dim={dim} for the index at {location}.",
+            f"Got dim={dim} for the index in {location}.",
             f"{stored_dim}, its dimension",
             "Leave dim out, or choose another prefix.",
         )
