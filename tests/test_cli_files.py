@@ -147,7 +147,7 @@ def test_an_unknown_id_in_a_request_is_found_before_anything_is_stored(names, th
     asked = {"vector": [1, 2, 3], "time": 5, "text": "Where?"}
     path = write(tmp_path / "events.jsonl", [*events, {**asked, "used": ["2"]}, {**asked, **names}])
     assert fit(path, folder) == 2
-    assert "events.jsonl:5 names 1 unknown id: 'nobody'" in capsys.readouterr().err
+    assert "Got 1 unknown id in events.jsonl:5: 'nobody'" in capsys.readouterr().err
     assert stored(folder) == before if there else not folder.exists()
 
 

@@ -202,7 +202,7 @@ def test_typical_mistakes_are_told_their_own_remedy(call, remedy):
 def test_an_empty_name_is_not_to_be_turned_into_a_string(tmp_path):
     index = PredictiveAssociativeIndex.open(tmp_path / "index", dim=2)
     for call in (lambda: index.tenant(""), lambda: index.add([[1, 0]], [""])):
-        with pytest.raises(PAMError, match=r"'' .*Give it a name"):
+        with pytest.raises(PAMError, match=r"''.*Give it a name"):
             call()
     index.close()
 

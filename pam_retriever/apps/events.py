@@ -36,7 +36,7 @@ def check_used(log: EventLog, index: PredictiveAssociativeIndex | None) -> None:
         for line, ids in zip(batch.lines, named, strict=True):
             if unknown := sorted(ids - stored):
                 raise UnknownId(
-                    f"{line} names {counted(len(unknown), 'unknown id')}: {', '.join(map(repr, unknown[:5]))}.",
+                    f"Got {counted(len(unknown), 'unknown id')} in {line}: {', '.join(map(repr, unknown[:5]))}.",
                     "ids of events in this file, or of memories in the index",
                     "Correct that line, or add these events. Nothing was stored.",
                 )
