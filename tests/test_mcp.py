@@ -198,6 +198,9 @@ async def test_what_is_wrong_is_an_error_of_the_tool_and_the_server_lives(folder
         ("recall", {"question": "a", "k": "5"}, "Got k='5'. Expected a valid integer. Correct it."),
         ("feedback", {"question": "a", "used": ["b", 1]}, "Got used[1]=1. Expected a valid string. Correct it."),
         ("remember", {"text": ""}, "Got text=''. Expected at least 1 character. Correct it."),
+        ("remember", {"text": " "}, "Got text=' '. Expected text that is not blank. Correct it."),
+        ("recall", {"question": "a", "filter": 3}, "Got filter=3. Expected an object. Correct it."),
+        ("feedback", {"question": "a", "used": []}, "Got used=[]. Expected at least 1 item. Correct it."),
     ],
 )
 async def test_arguments_that_do_not_fit_are_refused_in_words(folder, tool, arguments, said):

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from pam_retriever.errors import InvalidInput
 
 LONGEST_VALUE = 100  # characters of a value in an error
+EXPECTED = {"string_pattern_mismatch": "text that is not blank", "dict_type": "an object"}  # the only pattern is \S
 
 
 class PlainTool(Tool):
@@ -52,6 +53,6 @@ def in_words(error: ValidationError, names: Sequence[str]) -> InvalidInput:
     value = repr(first["input"])
     return InvalidInput(
         f"Got {name}={value if len(value) <= LONGEST_VALUE else value[:LONGEST_VALUE] + '...'}.",
-        re.sub(r"^\w+ should (be |have |match )?", "", first["msg"]),
+        EXPECTED.get(first["type"]) or re.sub(r"^\w+ should (be |have )?| after validation.*", "", first["msg"]),
         "Correct it.",
     )
