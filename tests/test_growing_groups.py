@@ -95,6 +95,11 @@ def test_an_addition_at_the_end_does_not_read_its_group(adapter, kind, tmp_path,
         linked(index)
 
 
+def add_in_turn(first: Groups, second: Groups) -> None:
+    for groups, more in zip((first, first, second, first, second, first), IN_TURN, strict=True):
+        groups.add(more)
+
+
 @pytest.mark.parametrize("kind", ENGINES)
 @pytest.mark.parametrize("adapter", ["langchain", "llama_index"])
 def test_processes_that_write_in_turn_keep_one_order(adapter, kind):
@@ -104,15 +109,7 @@ def test_processes_that_write_in_turn_keep_one_order(adapter, kind):
         closing(PredictiveAssociativeIndex(DIM, backend=engine)) as other,
     ):
         first, second = Groups(adapter, one), Groups(adapter, other)
-        for groups, more in (
-            (first, [4, 5]),
-            (first, [6]),
-            (second, [0, 9]),
-            (first, [7]),
-            (second, [8]),
-            (first, [10]),
-        ):
-            groups.add(more)
+        add_in_turn(first, second)
         assert first.steps() == second.steps() == [0, 4, 5, 6, 7, 8, 9, 10]
         linked(one)
 
@@ -121,15 +118,7 @@ def test_processes_that_write_in_turn_keep_one_order(adapter, kind):
 def test_two_stores_of_one_index_keep_one_order(adapter):
     with closing(PredictiveAssociativeIndex(DIM)) as index:
         first, second = Groups(adapter, index), Groups(adapter, index)
-        for groups, more in (
-            (first, [4, 5]),
-            (first, [6]),
-            (second, [0, 9]),
-            (first, [7]),
-            (second, [8]),
-            (first, [10]),
-        ):
-            groups.add(more)
+        add_in_turn(first, second)
         assert first.steps() == [0, 4, 5, 6, 7, 8, 9, 10]
 
 

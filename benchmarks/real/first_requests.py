@@ -13,7 +13,7 @@ task's own data. The reported parts are never read.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -154,12 +154,19 @@ def _alike(world: World) -> Int64:
     ).reshape(-1, 2)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def run(description: str | None, name: str, measure: Callable[[World], dict[str, list[Recalls]]]) -> None:
+    """Parses the command line, measures each world, and writes the means of each row with their intervals.
+
+    Args:
+        description: of the program.
+        name: of the JSON file in benchmarks/results.
+        measure: returns the values (Q, 3) of each row.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", help="folder of the tasks (default: 'use' in PAM_DATA_DIR)")
     parser.add_argument("--data", nargs="+", default=["locomo", *SETS, *TASKS], help="data sets to run")
     parser.add_argument("--embedder", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
-    parser.add_argument("--name", default="real/first-requests", help="name of the JSON file in benchmarks/results")
+    parser.add_argument("--name", default=name, help="name of the JSON file in benchmarks/results")
     arguments = parser.parse_args()
     of_data: dict[str, dict[str, list[Recalls]]] = {}
     for world in worlds(arguments.data, arguments.folder, load_encoder(arguments.embedder)):
@@ -177,6 +184,10 @@ def main() -> None:
         print(f"\n{name}")
         print(report.table(list(shown), {f"R@{k}": {row: one[f"R@{k}"] for row, one in shown.items()} for k in KS}))
     print(f"\nwritten to {report.write(arguments.name, {'seed': 0, 'results': results})}")
+
+
+def main() -> None:
+    run(__doc__, "real/first-requests", measure)
 
 
 if __name__ == "__main__":

@@ -239,8 +239,11 @@ class FeedbackEvidence:
 
     def _weigh(self) -> Mixture:
         """Returns the weights that ``fit`` stored, or the priors, which also count beyond the reach of the former."""
-        before = self._before_fit()
-        return replace(self._fitted, beyond=before) if self._fitted is not None and self._has_fit else before
+        if self._fitted is None or not self._has_fit:
+            return self._before_fit()
+        if self._fitted.reach is None:
+            return self._fitted
+        return replace(self._fitted, beyond=self._before_fit())
 
     @property
     def _has_fit(self) -> bool:
