@@ -242,11 +242,10 @@ def _fit(parsed: argparse.Namespace) -> None:
         contents = log.check()  # before anything is stored
         if not contents.events and not has_manifest(parsed.index):
             raise InvalidInput(f"{log.name} has only requests.", "the events that they used", "Add events.")
-        if contents.requests and not has_manifest(parsed.index):
-            check_used(log, None)  # before the index is created
+        if not has_manifest(parsed.index):
+            check_used(contents, None)  # before the index is created
         with _opened(parsed, contents.dim) as index, EventWriter(index, log, contents, fields.time) as storing:
-            if contents.requests:
-                check_used(log, index)
+            check_used(contents, index)
             storing.run()
             grouped = contents.events > 0 and bool(fields.session) and storing.shares(fields.session)
             if not (grouped or index.trajectories(limit=1) or index.feedbacks(limit=1)):

@@ -4,36 +4,33 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import islice
 from types import TracebackType
 
 import numpy as np
 
 from pam_retriever.errors import UnknownId, counted
-from pam_retriever.experience.json_lines import Contents, EventLog, Events, Requests
+from pam_retriever.experience.json_lines import BATCH, Contents, EventLog, Events, Requests
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.types import Record
 from pam_retriever.validation import read_date
 
 
-def check_used(log: EventLog, index: PredictiveAssociativeIndex | None) -> None:
+def check_used(contents: Contents, index: PredictiveAssociativeIndex | None) -> None:
     """Checks that each memory that a request names is an event of the file, or stored already.
 
     Args:
-        log: a checked file.
+        contents: contents of the file.
         index: the index to store to; None for a new one.
 
     Raises:
         UnknownId: one is not. The message names the line.
     """
-    events: set[str] = set()
-    for batch in log.batches():
-        if not isinstance(batch, Requests):
-            events.update(batch.ids)
-            continue
-        named = [{*used, *unused} - events for used, unused in zip(batch.used, batch.unused, strict=True)]
-        wanted = sorted(set().union(*named))
-        stored = {record.id for record in index.get(wanted, missing_ok=True)} if index is not None and wanted else set()
-        for line, ids in zip(batch.lines, named, strict=True):
+    lines = iter(contents.others.items())
+    while some := list(islice(lines, BATCH)):
+        wanted = sorted(set().union(*(ids for _, ids in some)))
+        stored = set() if index is None else {record.id for record in index.get(wanted, missing_ok=True)}
+        for line, ids in some:
             if unknown := sorted(ids - stored):
                 raise UnknownId(
                     f"Got {counted(len(unknown), 'unknown id')} in {line}: {', '.join(map(repr, unknown[:5]))}.",

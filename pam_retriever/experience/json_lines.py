@@ -87,6 +87,7 @@ class Contents:
         timed: whether the events have a time.
         dated: whether all of these times are dates in ISO 8601.
         undated: a line with another time, if some are dates; None if all are, or none.
+        others: by line, the ids of memories that a request names and that are no events of the file.
     """
 
     events: int
@@ -95,6 +96,7 @@ class Contents:
     timed: bool
     dated: bool
     undated: str | None
+    others: dict[str, set[str]]
 
 
 @dataclass(frozen=True)
@@ -146,29 +148,33 @@ class EventLog:
             InvalidInput: a line is no event, or does not fit the lines before it. The message names the line.
         """
         first: _Kind | None = None
-        counts, dates, undated, ids = Counter[bool](), 0, None, set[tuple[bool, str]]()
+        dates, undated, others = 0, None, dict[str, set[str]]()
+        ids: dict[bool, set[str]] = {False: set(), True: set()}  # of events, of requests
         for batch in self.batches():
             asks = isinstance(batch, Requests)
             for at, line in enumerate(batch.lines):
                 kind = self._kind(batch, at)
                 first = first or kind
                 _compare(kind if not asks else replace(kind, time=first.time), first)
-                if (asks, batch.ids[at]) in ids:
+                if batch.ids[at] in ids[asks]:
                     raise InvalidInput(
                         f"{line} has the id {batch.ids[at]!r} of an event before it.",
                         "each id once in a file",
                         "Keep the last of them.",
                     )
-                ids.add((asks, batch.ids[at]))
+                ids[asks].add(batch.ids[at])
                 if not asks and read_date(kind.time) is None:
                     undated = undated or f"{line} has {self._fields.time}={repr(kind.time)[:100]}"
                 dates += not asks and read_date(kind.time) is not None
-            counts[asks] += len(batch)
+            if isinstance(batch, Requests):  # they come after all events
+                named = zip(batch.lines, batch.used, batch.unused, strict=True)
+                others |= {line: found for line, used, unused in named if (found := {*used, *unused} - ids[False])}
         if first is None:
             raise InvalidInput(f"{self.name} holds no events.", "one JSON object per line", "Check the file.")
-        timed = first.time is not None and counts[False] > 0
+        timed = first.time is not None and bool(ids[False])
         dated = timed and undated is None
-        return Contents(counts[False], counts[True], first.dim, timed, dated, undated if dates else None)
+        counts = len(ids[False]), len(ids[True])
+        return Contents(*counts, first.dim, timed, dated, undated if dates else None, others)
 
     def _kind(self, batch: Events, at: int) -> _Kind:
         """Returns the checked properties of a line."""
