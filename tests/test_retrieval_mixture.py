@@ -30,7 +30,7 @@ from pam_retriever.retrieval.mixture.mixture import (
 )
 from pam_retriever.retrieval.mixture.named import TIMES
 from pam_retriever.retrieval.mixture.past_use import PastUse
-from pam_retriever.retrieval.mixture.pools import Cues, Pools
+from pam_retriever.retrieval.mixture.pools import Cues, LastAnswer, Pools
 from pam_retriever.retrieval.mixture.popularity import Popularity
 from pam_retriever.retrieval.mixture.profile import Profile
 from pam_retriever.retrieval.mixture.report import mean_interval
@@ -124,6 +124,18 @@ def test_values_are_added_up_by_pair(full):
     table = np.zeros((3, 6))
     np.add.at(table, (cue, row), value)
     np.testing.assert_allclose(pools.add_up(cue, row, value), table[pools.cue, pools.row], rtol=1e-5)
+
+
+def test_an_answer_is_calculated_once_for_the_same_objects_and_equal_numbers():
+    last, calculated, size = LastAnswer[int](), [], 1000
+
+    def calculate():
+        calculated.append(None)
+        return len(calculated)
+
+    one, other = np.arange(2), np.arange(2)
+    asked = [(one, size), (one, size + 1 - 1), (one, size + 1), (other, size + 1), (other, size + 1)]
+    assert [last.of(calculate, *each) for each in asked] == [1, 1, 2, 3, 3]
 
 
 def test_bm25_is_that_of_the_formula():

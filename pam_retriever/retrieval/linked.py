@@ -21,9 +21,9 @@ from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.store.view import View
 from pam_retriever.types import Bools, Float32, Int64
 
-EXPERIENCE = "experience"
+EXPERIENCE, SIMILARITY = "experience", "similarity"  # the names of sources
 TOGETHER = "used together"  # the name of the source of past requests
-SOURCES = (EXPERIENCE, "similarity")
+SOURCES = (EXPERIENCE, SIMILARITY)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class LinkScorer:
                 new = ~among(rows, late)
                 late = late[new]
                 rows, share = _joined(rows, share, late, late_share[new])
-            if self._fill and "similarity" not in self._without:
+            if self._fill and SIMILARITY not in self._without:
                 looked_up = near[at] if allowed is cues.among else near[at, :0]
                 rows, share = self._filled(cues.given[at], looked_up, k, allowed, rows, share)
             mask = rows != itself
@@ -157,20 +157,20 @@ class LinkScorer:
     def _of_one(self, query: Float32, rows: Int64, share: Float32, used: tuple[Int64, Float32]) -> Candidates:
         """Returns the candidates; ``used`` are the linked rows, sorted, and the part of their share from requests."""
         similarity: Float32 = self._view.similar.keys(rows) @ query
-        sources = {"experience": share}
+        sources = {EXPERIENCE: share}
         if self._fill:
-            looked = np.zeros_like(similarity) if "similarity" in self._without else similarity
-            sources = {"experience": np.zeros_like(share), "similarity": looked}
+            looked = np.zeros_like(similarity) if SIMILARITY in self._without else similarity
+            sources = {EXPERIENCE: np.zeros_like(share), SIMILARITY: looked}
             if share.any():
                 linked = np.where(share > 0, (1 + share - looked) / 2, 0).astype(np.float32)
-                sources = {"experience": linked, "similarity": looked * np.float32(0.5)}
+                sources = {EXPERIENCE: linked, SIMILARITY: looked * np.float32(0.5)}
         scores = sum(sources.values(), np.zeros(len(rows), np.float32))
         if used[1].any():
             linked_share = np.zeros(len(rows), np.float32)
             linked_share[np.isin(rows, used[0])] = used[1][np.isin(used[0], rows)]
             part = np.divide(linked_share, share, out=np.zeros_like(share), where=share > 0)
-            of_use: Float32 = sources["experience"] * part  # first the quotient: exactly 1 without experience
-            sources = {**sources, "experience": sources["experience"] - of_use, TOGETHER: of_use}
+            of_use: Float32 = sources[EXPERIENCE] * part  # first the quotient: exactly 1 without experience
+            sources = {**sources, EXPERIENCE: sources[EXPERIENCE] - of_use, TOGETHER: of_use}
         hops = np.where(share > 0, 1, 0).astype(np.int64)
         association = share if share.any() else None
         return Candidates(rows, scores, similarity, association, hops, sources=Contributions.of(sources))
@@ -180,7 +180,7 @@ class LinkScorer:
     ) -> Links:
         """Returns query, row and mass of each linked memory, for the ``fan_out`` strongest links; None for all."""
         view = self._view
-        if "experience" in self._without:
+        if EXPERIENCE in self._without:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
         experienced = np.flatnonzero(view.links.experienced(own))
         others = np.empty(0, np.int64) if self._fill else np.setdiff1d(np.arange(len(own)), experienced)

@@ -133,8 +133,8 @@ def _around(scorer: Scorer, recall: Recall) -> Scorer:
 
 def _by_past_use(recall: Recall) -> Scorer:
     """Returns the scorer of past requests. A cue without words has other evidence before ``fit``, too."""
+    from pam_retriever.retrieval.first_mentions import MENTIONED
     from pam_retriever.retrieval.linked import EXPERIENCE, SOURCES, TOGETHER, LinkScorer
-    from pam_retriever.retrieval.mixture.named import MENTIONED
     from pam_retriever.retrieval.mixture.scorer import MixtureScorer
 
     view, settings, without = recall.view, recall.settings, frozenset(recall.settings.without)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pam_retriever.arrays import GrowingArray, best
-from pam_retriever.retrieval.mixture.pools import Cues, Pools
+from pam_retriever.retrieval.mixture.pools import Cues, LastAnswer, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.shares import grown
 from pam_retriever.retrieval.mixture.sources import by_length
@@ -32,7 +32,7 @@ class ExpandedWords:
         own: list[tuple[Field, float]] = [(text, 1.0), (names, self.NAME_WEIGHT)]
         self._own, self._all = BM25(own, self.B), BM25([*own, (_RequestWords(log), 1.0)], self.B)
         self._log = log
-        self._last: tuple[Cues, int, Float32] | None = None
+        self._last = LastAnswer[Float32]()
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         scores = pools.grid(self._of_all(cues))
@@ -45,9 +45,7 @@ class ExpandedWords:
 
     def _of_all(self, cues: Cues) -> Float32:
         """Returns the scores (Q, n), computed once for proposals and features."""
-        if self._last is None or self._last[0] is not cues or self._last[1] != len(self._log):
-            self._last = cues, len(self._log), self._all.scores_of(cues.words)
-        return self._last[2]
+        return self._last.of(lambda: self._all.scores_of(cues.words), cues, len(self._log))
 
 
 class _RequestWords:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pam_retriever.model.forked_threads import one_thread_in_children
 from pam_retriever.retrieval.mixture.past_use import MOST_EXPECTED, RIDGE, kernel_of
-from pam_retriever.retrieval.mixture.pools import Cues, Pools
+from pam_retriever.retrieval.mixture.pools import Cues, LastAnswer, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog, Uses, joint
 from pam_retriever.retrieval.mixture.shares import log_share
 from pam_retriever.store.feedback_fit import StoredRegression
@@ -108,7 +108,7 @@ class LearntRequests:
     def __init__(self, log: RequestLog, regression: UseRegression) -> None:
         log.exact = True  # the weights of similar requests cancel out, so a small error in each similarity adds up
         self._log, self._regression = log, regression
-        self._last: tuple[Cues, Float32] | None = None
+        self._last = LastAnswer[Float32]()
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         if not len(self._regression.memories):
@@ -123,11 +123,12 @@ class LearntRequests:
 
     def _expected(self, cues: Cues) -> Float32:
         """Returns the expected uses (Q, T), computed once for proposals and features; 0 for stored memories as cues."""
-        if self._last is None or self._last[0] is not cues:
-            dense, lexical = (alike[:, self._regression.requests] for alike in self._log.likeness(cues))
-            expected = self._regression.expected(kernel_of(joint(dense, lexical, out=dense)))
-            self._last = cues, np.where(cues.rows[:, None] < 0, expected, np.float32(0))
-        return self._last[1]
+        return self._last.of(lambda: self._expect(cues), cues)
+
+    def _expect(self, cues: Cues) -> Float32:
+        dense, lexical = (alike[:, self._regression.requests] for alike in self._log.likeness(cues))
+        expected = self._regression.expected(kernel_of(joint(dense, lexical, out=dense)))
+        return np.where(cues.rows[:, None] < 0, expected, np.float32(0))
 
 
 def best_half_life(known: RequestLog, asked: Cues, used: Uses) -> float:

@@ -12,15 +12,16 @@ import numpy as np
 
 from pam_retriever.arrays import union
 from pam_retriever.mentions.edges import PRIOR, WAYS, Mentioned
+from pam_retriever.retrieval.first_mentions import MENTIONED
 from pam_retriever.retrieval.lexical import best_of
 from pam_retriever.retrieval.mentioned import BEST
 from pam_retriever.retrieval.mixture.corpus import Corpus
-from pam_retriever.retrieval.mixture.pools import Cues, Pools
+from pam_retriever.retrieval.mixture.pools import Cues, LastAnswer, Pools
 from pam_retriever.retrieval.mixture.sources import PLAIN_UNIT
 from pam_retriever.retrieval.timeline import TimeEvidence
 from pam_retriever.types import Float32, Int64
 
-MENTIONED, TIMES = "mentions", "times"
+TIMES = "times"
 BY_WAY = {f"mention:{way}": PRIOR[way] for way in WAYS}
 
 
@@ -35,7 +36,7 @@ class Mentions:
 
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
-        self._last: tuple[Cues, list[Mentioned | None]] | None = None
+        self._last = LastAnswer[list[Mentioned | None]]()
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         scores = np.zeros((len(pools), len(self.features)), np.float32)
@@ -52,9 +53,7 @@ class Mentions:
 
     def found(self, cues: Cues) -> list[Mentioned | None]:
         """Returns the mentions for each cue; None without mentions."""
-        if self._last is None or self._last[0] is not cues:
-            self._last = cues, self._follow(cues)
-        return self._last[1]
+        return self._last.of(lambda: self._follow(cues), cues)
 
     def _follow(self, cues: Cues) -> list[Mentioned | None]:
         mentioning = self._corpus.mentioning()
@@ -88,7 +87,7 @@ class Times:
 
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
-        self._last: tuple[Cues, list[TimeEvidence | None]] | None = None
+        self._last = LastAnswer[list[TimeEvidence | None]]()
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         scores = np.zeros((len(pools), 1), np.float32)
@@ -111,9 +110,7 @@ class Times:
         return found
 
     def _evidence(self, cues: Cues) -> list[TimeEvidence | None]:
-        if self._last is None or self._last[0] is not cues:
-            self._last = cues, self._read_evidence(cues)
-        return self._last[1]
+        return self._last.of(lambda: self._read_evidence(cues), cues)
 
     def _read_evidence(self, cues: Cues) -> list[TimeEvidence | None]:
         timeline = self._corpus.timeline

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pam_retriever.arrays import distinct, top
-from pam_retriever.retrieval.mixture.pools import Cues, Pools
+from pam_retriever.retrieval.mixture.pools import Cues, LastAnswer, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog, joint
 from pam_retriever.retrieval.mixture.shares import log_share
 from pam_retriever.retrieval.mixture.sources import weights_of
@@ -36,16 +36,14 @@ class PastUse:
 
     def __init__(self, log: RequestLog) -> None:
         self._log = log
-        self._last: tuple[Cues, int, Int64, Float32] | None = None
-        self._scored: tuple[Cues, int, Int64, Float32] | None = None
+        self._last = LastAnswer[tuple[Int64, Float32]]()
+        self._scored = LastAnswer[Float32]()
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         if not len(self._log):
             return np.zeros((len(pools), len(self.features)), np.float32)
-        last = self._scored
-        if last is None or last[0] is not cues or last[1] != len(self._log) or last[2] is not pools.row:
-            last = self._scored = cues, len(self._log), pools.row, self._score(cues, pools)
-        return last[3] * pools.visible[:, None]
+        scores = self._scored.of(lambda: self._score(cues, pools), cues, len(self._log), pools.row)
+        return scores * pools.visible[:, None]
 
     def _score(self, cues: Cues, pools: Pools) -> Float32:
         """Returns the features (P, F), also of hidden memories."""
@@ -73,10 +71,7 @@ class PastUse:
 
     def _near(self, cues: Cues) -> tuple[Int64, Float32]:
         """Returns the neighbours (Q, n) of the regression and their similarity. The nearest give the candidates."""
-        last = self._last
-        if last is None or last[0] is not cues or last[1] != len(self._log):
-            last = self._last = cues, len(self._log), *top(joint(*self._log.likeness(cues)), self.NEIGHBOURS)
-        return last[2:]
+        return self._last.of(lambda: top(joint(*self._log.likeness(cues)), self.NEIGHBOURS), cues, len(self._log))
 
     def _used(self, near: Int64, weights: Float32, pools: Pools) -> Float32:
         """Returns the use (P, columns) of each candidate by requests (Q, n), for weights (columns, Q, n) of these."""

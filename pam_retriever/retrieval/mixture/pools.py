@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from pam_retriever.arrays import distinct, starts_of
 from pam_retriever.types import Bools, Direction, Float32, Int64
 
 WordList = Sequence[str]
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Pools:
     row: Int64
     starts: Int64
     size: int
-    hidden: Bools | None = field(default=None)
+    hidden: Bools | None = None
 
     @classmethod
     def full(cls, cues: int, size: int) -> Pools:
@@ -142,3 +144,21 @@ class Pools:
     def grid(self, values: Float32) -> Float32:
         """Returns the value (P,) of each pair, from (Q, size)."""
         return values.reshape(-1) if self.is_full else values[self.cue, self.row]
+
+
+class LastAnswer(Generic[Answer]):
+    """The last answer of a calculation: proposals and features, and several sources, ask it of the same cues."""
+
+    def __init__(self) -> None:
+        self._last: tuple[tuple[object, ...], Answer] | None = None
+
+    def of(self, calculate: Callable[[], Answer], *asked: object) -> Answer:
+        """Returns the last answer if the same objects, and equal numbers, are ``asked`` again; else calculates it."""
+        last = self._last
+        if last is None or not all(map(_is_same, last[0], asked)):
+            self._last = last = asked, calculate()
+        return last[1]
+
+
+def _is_same(one: object, other: object) -> bool:
+    return one is other or (isinstance(one, int) and one == other)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pam_retriever.arrays import best, union
-from pam_retriever.retrieval.mixture.pools import Cues, Pools
+from pam_retriever.retrieval.mixture.pools import Cues, LastAnswer, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.shares import grown, log_share
 from pam_retriever.types import Float32, Int64
@@ -27,34 +27,30 @@ class Popularity:
         self._log = log
         self._through = 0
         self._counts = [np.zeros(log.size) for _ in self.features]  # of all uses, and with decay
-        self._last: tuple[tuple[int, int], Float32] | None = None
-        self._best: tuple[Float32, int, Int64] | None = None
+        self._last = LastAnswer[Float32]()
+        self._best = LastAnswer[Int64]()
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         del cues
         return self._columns()[pools.row] * pools.visible[:, None]
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
-        columns, last = self._columns(), self._best
-        if last is None or last[0] is not columns or last[1] != n:
-            found = union(*(best(column, n) for column in columns.T))
-            last = self._best = columns, n, found
-        return [last[2]] * len(cues)
+        columns = self._columns()
+        return [self._best.of(lambda: union(*(best(column, n) for column in columns.T)), columns, n)] * len(cues)
 
     def _columns(self) -> Float32:
         """Returns the features (N, F), cached until the next request or memory."""
-        n = len(self._log)
-        if self._last is not None and self._last[0] == (n, self._log.size):
-            return self._last[1]
+        return self._last.of(self._read_columns, len(self._log), self._log.size)
+
+    def _read_columns(self) -> Float32:
         self._follow()
+        n = len(self._log)
         ever, *recent = self._counts
         columns = [np.log1p(np.maximum(ever, 0))]
         for life, faded in zip(self.HALF_LIVES, recent, strict=True):
             share = 0.5 ** (1 / life)
             columns.append(log_share(faded * ((1 - share) / max(1 - share**n, 1e-9))))
-        found: Float32 = np.stack(columns, axis=1).astype(np.float32)
-        self._last = (n, self._log.size), found
-        return found
+        return np.stack(columns, axis=1).astype(np.float32)
 
     def _follow(self) -> None:
         """Counts the requests since the last question."""

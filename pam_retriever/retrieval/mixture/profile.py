@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pam_retriever.arrays import GrowingArray, best
-from pam_retriever.retrieval.mixture.pools import Cues, Pools
+from pam_retriever.retrieval.mixture.pools import Cues, LastAnswer, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.shares import grown
 from pam_retriever.types import Float32, Int64
@@ -33,7 +33,7 @@ class Profile:
         self._lengths = GrowingArray(np.empty(0, np.float32))  # of the sums of requests
         self._user = GrowingArray(np.empty(0, np.int64))  # for each use: position of its memory in ``_used``,
         self._by = GrowingArray(np.empty(0, np.int64))  # and its request
-        self._last: tuple[Cues, int, Float32] | None = None
+        self._last = LastAnswer[Float32]()
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         used, near = self._near(cues)
@@ -55,11 +55,11 @@ class Profile:
     def _near(self, cues: Cues) -> tuple[Int64, Float32]:
         """Returns the used memories, and the cosine (Q, U) with their means, for candidates and for features."""
         used, means = self._means()
-        last = self._last
-        if last is None or last[0] is not cues or last[1] != len(self._log):
-            near = self._from_likeness(cues) if self._follows_likeness(cues) else cues.vectors @ means.T
-            last = self._last = cues, len(self._log), near
-        return used, last[2]
+
+        def compare() -> Float32:
+            return self._from_likeness(cues) if self._follows_likeness(cues) else cues.vectors @ means.T
+
+        return used, self._last.of(compare, cues, len(self._log))
 
     def _follows_likeness(self, cues: Cues) -> bool:
         """Whether the cosine of a mean follows from those of its members, which are fewer numbers than the mean has."""

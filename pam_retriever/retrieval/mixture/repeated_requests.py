@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pam_retriever.arrays import distinct
-from pam_retriever.retrieval.mixture.pools import Cues, Pools
+from pam_retriever.retrieval.mixture.pools import Cues, LastAnswer, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.shares import log_share
 from pam_retriever.types import Float32, Int64
@@ -30,7 +30,7 @@ class RepeatedRequests:
 
     def __init__(self, log: RequestLog) -> None:
         self._log = log
-        self._last: tuple[Cues, int, tuple[Int64, Int64, Float32]] | None = None
+        self._last = LastAnswer[tuple[Int64, Int64, Float32]]()
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         cue, position, weight = self._same(cues)
@@ -49,10 +49,7 @@ class RepeatedRequests:
 
     def _same(self, cues: Cues) -> tuple[Int64, Int64, Float32]:
         """Returns pairs of a question and a past request that hardly differ, with weights; computed once for both."""
-        last = self._last
-        if last is None or last[0] is not cues or last[1] != len(self._log):
-            last = self._last = cues, len(self._log), self._compare(cues)
-        return last[2]
+        return self._last.of(lambda: self._compare(cues), cues, len(self._log))
 
     def _compare(self, cues: Cues) -> tuple[Int64, Int64, Float32]:
         if not len(self._log):

@@ -12,7 +12,7 @@ from pam_retriever.ann.scan import few_products
 from pam_retriever.arrays import GrowingArray, concatenated, firsts, largest, starts_of
 from pam_retriever.experience.feedback import MOST_OF_ONE
 from pam_retriever.retrieval.mixture.narrow import NarrowVectors
-from pam_retriever.retrieval.mixture.pools import Cues, WordList
+from pam_retriever.retrieval.mixture.pools import Cues, LastAnswer, WordList
 from pam_retriever.types import Bools, Float32, Int64
 
 DENSE_PART = 0.7  # weight of dense similarity in the similarity of two requests; the rest is TF-IDF
@@ -108,7 +108,7 @@ class RequestLog:
         self._word_starts = GrowingArray(np.zeros(1, np.int64))
         self._late: dict[int, list[int]] = {}  # word -> requests that are not in the inverted lists yet
         self._weighed: tuple[int, Float32, Float32] | None = None
-        self._last: tuple[Cues, int, Float32, Float32] | None = None
+        self._last = LastAnswer[tuple[Float32, Float32]]()
         self._transposed: tuple[tuple[int, int], Uses, Bools] | None = None
         self._served: set[tuple[int, int]] = set()  # the hash of a request, and a memory that served it
         self._times: dict[int, int] = {}  # the number of different requests that each memory served
@@ -278,11 +278,11 @@ class RequestLog:
 
         Of many requests, the dense similarity may be approximate for all but the most similar ones; see ``exact``.
         """
-        last = self._last
-        if last is None or last[0] is not cues or last[1] != len(self):
-            lexical = self.word_cosines(cues)
-            self._last = last = cues, len(self), self._dense(cues, lexical), lexical
-        return last[2:]
+        return self._last.of(lambda: self._compare(cues), cues, len(self))
+
+    def _compare(self, cues: Cues) -> tuple[Float32, Float32]:
+        lexical = self.word_cosines(cues)
+        return self._dense(cues, lexical), lexical
 
     def _dense(self, cues: Cues, lexical: Float32) -> Float32:
         dense = None if self.exact else self._narrow.products(cues.vectors, self.vectors)

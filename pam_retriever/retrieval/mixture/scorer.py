@@ -15,13 +15,13 @@ from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.model.noise import SAME
 from pam_retriever.retrieval.candidates import Candidates, Tiers
 from pam_retriever.retrieval.cues import Cues
+from pam_retriever.retrieval.first_mentions import MENTIONED
 from pam_retriever.retrieval.linked import EXPERIENCE, Linked
 from pam_retriever.retrieval.mixture.feedback_evidence import FeedbackEvidence
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS
 from pam_retriever.retrieval.mixture.learnt_requests import LearntRequests
 from pam_retriever.retrieval.mixture.logit import ranked, softmax
 from pam_retriever.retrieval.mixture.mixture import UNUSED, kinds, united
-from pam_retriever.retrieval.mixture.named import MENTIONED
 from pam_retriever.retrieval.mixture.pools import Cues as MixtureCues
 from pam_retriever.retrieval.mixture.pools import Pools
 from pam_retriever.retrieval.sources import Contributions, check_without

@@ -16,7 +16,7 @@ from pam_retriever.arrays import best, union
 from pam_retriever.retrieval.hybrid import WINDOW
 from pam_retriever.retrieval.lexical import LONG
 from pam_retriever.retrieval.mixture.corpus import Corpus
-from pam_retriever.retrieval.mixture.pools import Cues, Pools
+from pam_retriever.retrieval.mixture.pools import Cues, LastAnswer, Pools
 from pam_retriever.retrieval.mixture.words import BM25, Field
 from pam_retriever.types import Float32, Int64
 
@@ -90,7 +90,7 @@ class Words:
     def __init__(self, name: str, field: Field) -> None:
         self.name, self.features = name, (name,)
         self._bm25 = BM25([(field, 1.0)])
-        self._last: tuple[Cues, Float32] | None = None
+        self._last = LastAnswer[Float32]()
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         return (pools.grid(self._scores(cues)) * by_length(cues, pools))[:, None]
@@ -100,9 +100,7 @@ class Words:
 
     def _scores(self, cues: Cues) -> Float32:
         """Returns the scores (Q, n), computed once for proposals and features."""
-        if self._last is None or self._last[0] is not cues:
-            self._last = cues, self._bm25.scores_of(cues.words)
-        return self._last[1]
+        return self._last.of(lambda: self._bm25.scores_of(cues.words), cues)
 
 
 class WordsAndNeighbours:
@@ -119,14 +117,14 @@ class WordsAndNeighbours:
 
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
-        self._last: tuple[Cues, Int64, Float32] | None = None
+        self._last = LastAnswer[Float32]()
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
-        last = self._last
-        if last is None or last[0] is not cues or last[1] is not pools.row:  # what is hidden changes nothing
-            parts = [self._scores(cues, at, pools.row[mine]) for at, mine in enumerate(pools.of_cues())]
-            last = self._last = cues, pools.row, (np.float32(PLAIN_UNIT) * np.concatenate(parts))[:, None]
-        return last[2]
+        return self._last.of(lambda: self._score(cues, pools), cues, pools.row)  # what is hidden changes nothing
+
+    def _score(self, cues: Cues, pools: Pools) -> Float32:
+        parts = [self._scores(cues, at, pools.row[mine]) for at, mine in enumerate(pools.of_cues())]
+        return (np.float32(PLAIN_UNIT) * np.concatenate(parts))[:, None]
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
         corpus, found = self._corpus, [np.empty(0, np.int64)] * len(cues)
