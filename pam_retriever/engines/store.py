@@ -155,7 +155,7 @@ class EngineStore(Store):
             return
         predictor = weights.unpack_predictor(packed, model, self.dim, self.location)
         window, calibration = read_window_and_calibration(model)
-        self._use_model(predictor, calibration, window, state.generation)
+        self.use_model(predictor, calibration, window, state.generation)
 
     def again(self, call: Callable[[], T]) -> T:
         for attempt in range(ATTEMPTS):
@@ -215,13 +215,10 @@ class EngineStore(Store):
     def begin_rebuild(self, last_trained: int) -> Rebuild:
         return EngineRebuild(self, self._database, last_trained)
 
-    def use_model(self, trained: TrainedModel, generation: int) -> None:
-        """Switches to the result of a training and to a generation of keys."""
-        self._use_model(trained.predictor, trained.calibration, trained.window, generation)
-
-    def _use_model(
+    def use_model(
         self, predictor: PredictorWeights, calibration: Calibration | None, window: int, generation: int
     ) -> None:
+        """Switches to the result of a training and to a generation of keys."""
         associative = self._database.associative(generation, self.dim + predictor.config.width)
         self._publish(predictor=predictor, calibration=calibration, window=window, associative=associative)
 
@@ -289,7 +286,7 @@ class EngineRebuild:
 
         written = store.again(take_over)
         link(store.links, written)
-        store.use_model(trained, self._generation.number)
+        store.use_model(trained.predictor, trained.calibration, trained.window, self._generation.number)
 
     def end(self) -> None:
         """Releases the generation, whether it was committed or not."""

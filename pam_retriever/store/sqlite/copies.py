@@ -18,6 +18,7 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.store.folder import ann_cache, graph_cache, snapshot, weights
 from pam_retriever.store.folder.manifest import Manifest, read_manifest
+from pam_retriever.store.folder.weights import PackedPredictor
 from pam_retriever.store.key_indexes import IndexBuilder, KeyIndexes
 from pam_retriever.store.model_metadata import check_fitted, read_model, read_window_and_calibration
 from pam_retriever.store.space import Space, read_space
@@ -168,6 +169,18 @@ class Copies:
             self.indexes = indexes
             changes.update(similar=indexes.similar, associative=indexes.associative)
         self.view = replace(self.view, **changes)
+
+    def publish_model(
+        self,
+        indexes: KeyIndexes,
+        model: PackedPredictor | None,
+        predictor: PredictorWeights | None,
+        calibration: Calibration | None,
+        window: int,
+    ) -> None:
+        """Publishes a view with a committed predictor, which ``model`` describes, and forgets those before it."""
+        self.publish(indexes, predictor=predictor, calibration=calibration, window=window)
+        self.predictors = {} if model is None or predictor is None else {model["sha256"]: predictor}
 
     # ---- updates by other processes
 

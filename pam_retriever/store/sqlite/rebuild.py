@@ -76,10 +76,7 @@ class SQLiteRebuild:
             for new_rows, new_vectors, _ in added:
                 indexes.add_prefixes(new_rows, new_vectors)
             link(store.links, written)
-            store.copies.publish(
-                indexes, predictor=trained.predictor, calibration=trained.calibration, window=trained.window
-            )
-            store.copies.predictors = {model["sha256"]: trained.predictor}  # not those of earlier fits
+            store.copies.publish_model(indexes, model, trained.predictor, trained.calibration, trained.window)
 
         store.apply_after_commit(new, change)
         if store.folder is not None:

@@ -278,15 +278,14 @@ class SQLiteStore(Store):
         calibration, and recall uses the uncalibrated channels.
         """
         self.follow_database()
-        database, new = self.database, predictor is not self.predictor
+        database = self.database
         width = self.dim + (0 if predictor is None else predictor.config.width)
         keys = NewKeys(rows, vectors, None if predictor is None else self._associate_moved(predictor))
         indexes = self.copies.indexes_over(rows, keys, width)
         model, calibration = read_model(database.settings), self.calibration
-        if predictor is not None and new:
+        if predictor is not None and predictor is not self.predictor:
             about = {"window": window, "trust": None, "learnt_to": 0, "recipe": None}
-            packed = cast("ModelMetadata", {**self.write_weights(predictor), **about})
-            model, calibration = packed, None
+            model, calibration = cast("ModelMetadata", {**self.write_weights(predictor), **about}), None
         with database.transaction():
             database.memories.set_vectors(rows, vectors)
             if predictor is not None:
@@ -297,9 +296,7 @@ class SQLiteStore(Store):
 
         def change() -> None:
             self.copies.space = space
-            self.copies.publish(indexes, predictor=predictor, calibration=calibration, window=window)
-            if predictor is not None and model is not None:
-                self.copies.predictors = {model["sha256"]: predictor}
+            self.copies.publish_model(indexes, model, predictor, calibration, window)
 
         self.apply_after_commit(change=change)
         if model is not None and self.folder is not None:
