@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -80,6 +81,66 @@ def test_an_embedder_is_known_by_its_name(embedder, name):
     index = PredictiveAssociativeIndex(embedder=embedder)
     index.add(texts=TEXTS)
     assert index.embedder_name == name
+
+
+class Cached:
+    """Wraps an embedder as LangChain's ``CacheBackedEmbeddings`` does: it has no name of its own."""
+
+    def __init__(self, embedder) -> None:
+        self.underlying_embeddings = embedder
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return self.underlying_embeddings(texts).tolist()
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.embed_documents([text])[0]
+
+
+def named_by_argument(texts: list[str], model: str, key: str = "") -> np.ndarray:
+    return letters(texts)
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "name"),
+    [
+        (Cached(NamedEmbedder(model="a")), "a"),
+        (Cached(partial(letters)), f"{__name__}.letters"),
+        (partial(letters), f"{__name__}.letters"),
+        (partial(named_by_argument, model="b", key="secret"), "b"),  # the folder must not hold a key
+        (partial(NamedEmbedder(name="c")), "c"),
+    ],
+)
+def test_a_wrapper_is_known_by_the_embedder_that_it_wraps(wrapped, name):
+    index = PredictiveAssociativeIndex(embedder=wrapped)
+    index.add(texts=TEXTS)
+    assert index.embedder_name == name
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (Cached(NamedEmbedder(model="a")), Cached(NamedEmbedder(model="b"))),
+        (partial(named_by_argument, model="a"), partial(named_by_argument, model="b")),
+    ],
+)
+def test_two_models_in_wrappers_of_one_class_are_not_confused(tmp_path, first, second):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", embedder=first) as index:
+        index.add(texts=TEXTS)
+    with pytest.raises(InvalidInput, match=r"'.*b.*'.*'.*a.*'.*same_embedder=True"):
+        PredictiveAssociativeIndex.open(tmp_path / "index", embedder=second)
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "stored"),
+    [(Cached(NamedEmbedder(model="a")), f"{__name__}.Cached"), (partial(letters), "functools.partial")],
+)
+def test_a_folder_that_has_the_name_of_a_wrapper_still_opens(tmp_path, wrapped, stored):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", dim=26) as index:
+        index.add(letters(TEXTS), texts=TEXTS)
+        index._store.set_embedder(stored)
+    with PredictiveAssociativeIndex.open(tmp_path / "index", embedder=wrapped) as index:
+        index.add(texts=["More."])
+        assert index.embedder_name == stored
 
 
 @pytest.mark.parametrize("how", ["open", "load", "read_only"])

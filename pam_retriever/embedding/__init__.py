@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,7 +55,8 @@ class Embedder:
         same: asserts that the model makes the same vectors as the embedder of the index, although the names differ.
 
     Attributes:
-        name: identifies the model: its ``model_name``, ``model`` or ``name``, else its module and class.
+        name: identifies the model: its ``model_name``, ``model`` or ``name``, else its module and class. The name of
+            a wrapper (LangChain's ``CacheBackedEmbeddings``, a ``functools.partial``) is that of what it wraps.
 
     Raises:
         InvalidInput: ``model`` is none of these.
@@ -82,7 +84,7 @@ class Embedder:
                 "'default', a callable list[str] -> vectors, a LangChain Embeddings, or a sentence-transformers model",
                 "Use embedder='default' if in doubt: pip install 'pam-retriever[text]'.",
             )
-        self.name, self._was_called = _name(model), getattr(model, "__qualname__", type(model).__qualname__)
+        self.name, self._was_called = _name(model), _older_names(model)
 
     def __repr__(self) -> str:
         return f"Embedder({self.name!r})"
@@ -96,8 +98,7 @@ class Embedder:
         Raises:
             InvalidInput: the name differs.
         """
-        # an older version stored the bare name of a class or function
-        if self._same or used_before in (None, self.name, self._was_called):
+        if self._same or used_before in (None, self.name, *self._was_called):
             return
         in_a_script = any(f"{name}".startswith("__main__.") for name in (self.name, used_before))
         raise InvalidInput(
@@ -261,13 +262,30 @@ def _check(vectors: Any, count: int, name: str) -> npt.ArrayLike:
 
 def _name(model: Any) -> str:
     """Returns the name that identifies the embedder, in messages and in the index."""
+    given = model.keywords if isinstance(model, partial) else {}
     for attribute in ("model_name", "model", "name"):
-        value = getattr(model, attribute, None)
+        value = given.get(attribute, getattr(model, attribute, None))
         if isinstance(value, str) and value:
             return value
     card = getattr(model, "model_card_data", None)
     base = getattr(card, "base_model", None) or getattr(card, "model_id", None)
     if isinstance(base, str):
         return base
+    wrapped = _wrapped(model)
+    return _class_or_function(model) if wrapped is None else _name(wrapped)
+
+
+def _wrapped(model: Any) -> Any:
+    """Returns the embedder inside of LangChain's ``CacheBackedEmbeddings`` or a ``functools.partial``, else None."""
+    return model.func if isinstance(model, partial) else getattr(model, "underlying_embeddings", None)
+
+
+def _older_names(model: Any) -> tuple[str, ...]:
+    """Returns the names that older versions stored: of a class or function without its module, and of a wrapper."""
+    name = getattr(model, "__qualname__", type(model).__qualname__)
+    return (name,) if _wrapped(model) is None else (name, _class_or_function(model))
+
+
+def _class_or_function(model: Any) -> str:
     named = model if hasattr(model, "__qualname__") else type(model)
     return f"{named.__module__}.{named.__qualname__}"
