@@ -66,6 +66,54 @@ def test_a_killed_call_leaves_nothing_after_the_next(tmp_path, call):
         assert names(tmp_path) == ["index"]
 
 
+# kills a ``save`` over another index before or after it has written the manifest
+OVERWRITE = """
+import os, signal, sys
+import numpy as np
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.store.folder import snapshot
+index = PredictiveAssociativeIndex(dim=2)
+index.add(np.eye(2), ["a", "c"], ["a secret", "after"])
+write_manifest = snapshot.write_manifest
+def interrupted(*arguments):
+    if sys.argv[1] == "after":
+        write_manifest(*arguments)
+    os.kill(os.getpid(), signal.SIGKILL)
+snapshot.write_manifest = interrupted
+index.save(sys.argv[2], overwrite=True)
+"""
+
+
+@pytest.mark.parametrize(("when", "others"), [("before", ["a", "b"]), ("after", ["a", "c"])])
+@pytest.mark.parametrize("does", ["closes", "erases"])
+def test_a_killed_save_over_an_index_leaves_no_copy_of_deleted_data(tmp_path, when, others, does):
+    """The database that the manifest does not name holds the same memories; the next writer removes it."""
+    folder = tmp_path / "index"
+    with PredictiveAssociativeIndex.open(folder, dim=2) as index:
+        index.add(np.eye(2), ["a", "b"], ["a secret", "before"])
+    assert subprocess.run([sys.executable, "-c", OVERWRITE, when, str(folder)], check=False).returncode == -9
+    assert len(list(folder.glob("memories-*.sqlite"))) == 2
+    with PredictiveAssociativeIndex.open(folder) as index:
+        assert [record.id for record in index.find()] == others
+        if does == "erases":
+            assert len(index.erase(["a"]).overwritten) == 1
+        else:
+            index.delete("a")
+    assert names(folder)[0] == "manifest.json"
+    assert len(names(folder)) == 2
+    assert not any(b"a secret" in path.read_bytes() for path in folder.iterdir())
+
+
+def test_a_database_that_cannot_be_removed_is_named_by_erase(tmp_path):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", dim=2) as index:
+        index.add(np.eye(2), ["a", "b"])
+        left = tmp_path / "index" / "memories-0123456789ab.sqlite"
+        left.mkdir()  # what ``unlink`` refuses, whoever calls it
+        assert index.erase(["a"]).remaining == (left.name,)
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        assert len(index) == 1
+
+
 @pytest.mark.parametrize("call", ["open", "save"])
 def test_what_a_live_call_writes_stays(tmp_path, call):
     folder = tmp_path / "index"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pam_retriever.errors import PAMError
@@ -96,6 +96,8 @@ class WritableFolder:
                 remove_unfinished(folder)
                 remove_other_tenants(folder, root_of(folder, self.manifest))
             self.database = self._open()
+            if not self.bare:
+                remove_other_databases(folder, keep=str(self.manifest["database"]))
         except BaseException:
             self._release()
             raise
@@ -224,6 +226,18 @@ def remove_unfinished(folder: Path) -> None:
         for path in matching(folder, "*.new", "*.new-*"):
             if not path.is_dir():  # the folder of a tenant
                 path.unlink(missing_ok=True)
+
+
+def remove_other_databases(folder: Path, keep: str) -> list[str]:
+    """Deletes databases that the manifest does not name. Returns the files that stay. The caller holds the lock.
+
+    A ``save`` over this index that was killed leaves the database that it replaced, or the one that it wrote.
+    """
+    others = [path for path in matching(folder, "memories-*.sqlite*") if not path.name.startswith(keep)]
+    for path in others:
+        with suppress(OSError):  # no answer depends on such a file, and the next open tries again
+            path.unlink(missing_ok=True)
+    return [path.name for path in others if path.exists()]
 
 
 def _end_log(connection: Connection) -> None:

@@ -21,7 +21,7 @@ from pam_retriever.store.folder import ann_cache, graph_cache, snapshot, weights
 from pam_retriever.store.folder.manifest import Manifest, new_manifest
 from pam_retriever.store.folder.tenants import TenantFolders
 from pam_retriever.store.folder.weights import ModelMetadata, PackedPredictor
-from pam_retriever.store.folder.writable_folder import WritableFolder
+from pam_retriever.store.folder.writable_folder import WritableFolder, remove_other_databases
 from pam_retriever.store.key_indexes import KeyIndexes
 from pam_retriever.store.learnt import NO_ROWS, forget_rows
 from pam_retriever.store.model_metadata import read_model
@@ -240,7 +240,9 @@ class SQLiteStore(Store):
         settled = database.shrink()
         if self.folder is None:
             return ["memory"], []
-        overwritten, remaining = [path.name for path in self.folder.glob("memories-*.sqlite")], []
+        assert self._writable_folder is not None
+        named = str(self._writable_folder.manifest["database"])
+        overwritten, remaining = [named], remove_other_databases(self.folder, named)
         if files is not None:
             files.erase_removed()
             overwritten.append(files.full)
