@@ -92,9 +92,11 @@ def cut(text: str | None) -> str | None:
     Returns:
         The text itself, if it has only words with spaces between them, and none such as ``HTTPDigestAuth``.
     """
-    if text is None:
-        return None
-    text = with_parts(text)
+    return None if text is None else separated(with_parts(text))
+
+
+def separated(text: str) -> str:
+    """Returns a text with spaces between the letters and pairs of letters of scripts that write none."""
     if text.isascii() or not _compiled(_CHANGED).search(text):
         return text
     return _compiled(_RUN).sub(_pieces, _composed(_compiled(_REMOVED).sub("", text)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import chain
 
 from pam_retriever.mentions.folding import fold
 
@@ -93,11 +94,11 @@ def content_words(words: list[str]) -> list[str]:
     language count, the one that has most of them: it is English unless another has ``MORE``.
     """
     plain = [word if word.isascii() else fold(word) for word in words]
-    counts = Counter(language for word in set(plain) for language in _LANGUAGES.get(word, ()))
-    most = max(counts.values(), default=0)
-    found = [language for language, count in counts.items() if count == most]
-    if most < counts["en"] + MORE:
-        found = ["en"]
-    stop = [_STOP_WORDS[language] for language in found]
-    left = [word for word, folded in zip(words, plain, strict=True) if not any(folded in some for some in stop)]
+    counts = Counter(chain.from_iterable(_LANGUAGES[word] for word in _LANGUAGES.keys() & set(plain)))
+    if not counts:
+        return words
+    most = max(counts.values())
+    languages = ["en"] if most < counts["en"] + MORE else [one for one, count in counts.items() if count == most]
+    stop = _STOP_WORDS[languages[0]].union(*(_STOP_WORDS[one] for one in languages[1:]))
+    left = [word for word, folded in zip(words, plain, strict=True) if folded not in stop]
     return left or words

@@ -6,6 +6,7 @@ a share of its neighbours' (measured in docs/results/real-data.md).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -65,6 +66,10 @@ class Lexicon:
         if last != text:
             self._last = text, (terms := self._tokenize(text))
         return terms[:]
+
+    def terms_of(self, texts: Sequence[str]) -> list[list[str]]:
+        """Returns the terms of each of several texts, as ``terms`` does for one."""
+        return [self.terms(text) for text in texts] if len(texts) < 2 else self._tokenize.each(texts)
 
     def best(self, terms: list[str], n: int, allowed: Rows | None) -> Int64:
         """Returns the ``n`` rows with the highest BM25 of their own words, without rows that hold no term."""

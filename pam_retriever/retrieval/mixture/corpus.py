@@ -150,7 +150,7 @@ class Corpus:
         if texts is None:
             contents = self.view.database.memories.contents(rows[rows >= 0])
             texts = [contents[row][1] or "" if row >= 0 else "" for row in rows.tolist()]
-        return Cues(vectors, [self.lexicon.terms(text) for text in texts], self.positions(rows))
+        return Cues(vectors, self.lexicon.terms_of(texts), self.positions(rows))
 
     def take(self, at: Int64) -> Cues:
         """Returns stored memories at positions (m,) as cues."""
@@ -182,10 +182,10 @@ class Corpus:
             for start in range(0, len(self), AT_ONCE):
                 rows = self.rows[start : start + AT_ONCE]
                 contents = self.view.database.memories.contents(rows)
-                for at, row in enumerate(rows.tolist(), start=start):
-                    name = _name_of(*contents[row])
-                    if name:
-                        names.put(at, self.lexicon.terms(name))
+                of_rows = [_name_of(*contents[row]) for row in rows.tolist()]
+                named = [at for at, name in enumerate(of_rows) if name]
+                for at, terms in zip(named, self.lexicon.terms_of([of_rows[at] for at in named]), strict=True):
+                    names.put(start + at, terms)
             self._names = names
         return self._names
 

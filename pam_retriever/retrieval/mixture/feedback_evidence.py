@@ -107,7 +107,7 @@ def history_of(corpus: Corpus, lexicon: Lexicon, past: PastRequests, most: float
     lengths = np.linalg.norm(past.vectors, axis=1, keepdims=True)
     vectors = (past.vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
     timed = len(past) > 1
-    words = [lexicon.terms(text) if text else [] for text in past.texts]
+    words = lexicon.terms_of([text or "" for text in past.texts])
     return History(vectors, words, uses, corpus, timed, past.writers, most, past.texts, list(map(moment, past.times)))
 
 

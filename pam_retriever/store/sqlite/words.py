@@ -20,7 +20,7 @@ import numpy as np
 
 from pam_retriever.mentions import folding
 from pam_retriever.mentions.identifiers import with_parts
-from pam_retriever.mentions.scripts import cut, is_unspaced, split
+from pam_retriever.mentions.scripts import cut, is_unspaced, separated, split
 from pam_retriever.mentions.stop_words import content_words, without_question_words
 from pam_retriever.store.faults import for_sqlite
 from pam_retriever.types import Int64
@@ -174,20 +174,22 @@ class Tokenizer:
 
     def __call__(self, text: str) -> list[str]:
         """Returns distinct terms, sorted, without terms that are too long. Omits stop words if other words exist."""
-        text = with_parts(text.replace("\x00", " ")).lower()
-        if is_unspaced(text):
-            text = without_question_words(text)
-        words = dict.fromkeys(content_words(split(cut(text) or "")))
+        return self.each([text])[0]
+
+    def each(self, texts: Iterable[str]) -> list[list[str]]:
+        """Returns the terms of each text: several texts ask SQLite once for the words that are new."""
+        asked = [_words_of(text) for text in texts]
         known = self._known  # another thread may replace it
-        found = {word: known[word] for word in words if word in known}
-        unknown = [word for word in words if word not in found]
+        found = {word: known[word] for words in asked for word in words if word in known}
+        unknown = list(dict.fromkeys(word for words in asked for word in words if word not in found))
         if unknown:
             new = self._terms_of(unknown)
-            if len(known) + len(new) > MOST_KNOWN:
-                self._known = known = {}
-            known.update((word, terms) for word, terms in new.items() if len(word) <= LONGEST_KNOWN)
             found.update(new)
-        return sorted({term for terms in found.values() for term in terms})
+            kept = [one for one in new.items() if len(one[0]) <= LONGEST_KNOWN]
+            if len(known) + len(kept) > MOST_KNOWN:
+                self._known = known = {}
+            known.update(kept[:MOST_KNOWN])
+        return [sorted({term for word in words for term in found[word]}) for words in asked]
 
     def _terms_of(self, words: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """Returns the terms of each word."""
@@ -233,6 +235,14 @@ class Tokenizer:
             database.close()  # it may still hold words
             raise
         self._idle.append(database)
+
+
+def _words_of(text: str) -> dict[str, None]:
+    """Returns the distinct words of a text in small letters, without stop words if it has others."""
+    text = with_parts(text.replace("\x00", " ")).lower()
+    if is_unspaced(text):
+        text = without_question_words(text)
+    return dict.fromkeys(content_words(split(separated(text))))
 
 
 @cache
