@@ -413,8 +413,9 @@ def test_a_call_that_fails_changes_nothing():
     for op in bad:
         with pytest.raises(InvalidInput):
             store.batch([PutOp(("ann",), "one", None), PutOp(("eve",), "new", {"text": "wet"}), op])
+    either = (InvalidNamespaceError, InvalidInput)  # which one refuses a NUL depends on the version of LangGraph
     for namespace in ((), ("a.b",), ("",), (1,), ("a\0",)):
-        with pytest.raises(InvalidNamespaceError):
+        with pytest.raises(either if namespace == ("a\0",) else InvalidNamespaceError):
             store.batch([PutOp(("ann",), "one", None), PutOp(namespace, "new", {"text": "wet"})])
     with pytest.raises(InvalidNamespaceError):
         store.put(("langgraph",), "one", {})
