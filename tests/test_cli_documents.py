@@ -39,7 +39,9 @@ def orders(index: Path) -> dict[str, list[str | None]]:
 def test_a_folder_is_asked_and_follows_its_files(tmp_path, capsys):
     notes, index = write(tmp_path / "notes", NOTES), tmp_path / "index"
     assert main(["fit", str(notes), str(index)]) == 0
-    assert "5 files: 5 new, 0 changed, 0 as they were, 0 gone; 6 passages" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "5 files: 5 new, 0 changed, 0 as they were, 0 gone; 6 passages" in said
+    assert "nothing to train" in said  # or "not fitted" seems to be a failure
     assert set(texts(index)) == {
         "notes/canteen.md#canteen",
         "notes/canteen.md#hours",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 NOTHING_TO_FIT = "nothing to fit: no session has two events. Recall uses words and similarity."
+DOCUMENTS_NEED_NO_FIT = "nothing to train: recall finds documents by words, names, links and similarity."
 NO_SESSIONS = "; '' for events without sessions"
 SHOWN = 20  # number of tenant names that ``inspect`` lists
 
@@ -268,7 +269,7 @@ def _fit_folder(parsed: argparse.Namespace) -> None:
 
     documents.check_folder(parsed)
     with _opened(parsed, None) as index:
-        print(f"{documents.store_folder(index, parsed.events, parsed.name)}\n{index}")
+        print(f"{documents.store_folder(index, parsed.events, parsed.name)}\n{DOCUMENTS_NEED_NO_FIT}\n{index}")
 
 
 def _feedback(parsed: argparse.Namespace) -> None:
