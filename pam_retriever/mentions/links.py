@@ -85,7 +85,7 @@ class LinkRules:
         for name in ("fields", "patterns"):
             given = getattr(self, name)
             if isinstance(given, str) or not all(isinstance(one, str) for one in given):
-                raise InvalidInput(f"{name}={given!r}.", "a sequence of strings", f"Pass {name}=({given!r},).")
+                raise InvalidInput(f"Got {name}={given!r}.", "a sequence of strings", f"Pass {name}=({given!r},).")
             object.__setattr__(self, name, tuple(given))
         object.__setattr__(self, "_compiled", [_linear(pattern) for pattern in self.patterns])
 

@@ -82,7 +82,7 @@ class NameRules:
             return
         if not isinstance(keys, (tuple, list)) or not all(isinstance(key, str) for key in keys):
             raise InvalidInput(
-                f"names={keys!r}.",
+                f"Got names={keys!r}.",
                 "keys of the metadata, or a function",
                 "Pass for example names=('title', 'aliases').",
             )

@@ -67,7 +67,7 @@ def read_text(text: str, said_at: datetime | None = None, *, language: str | Non
 def _read(text: str, now: datetime | None, language: str | None, whole: bool) -> list[Period]:
     if language is not None and language not in LANGUAGES:
         raise InvalidInput(
-            f"language={language!r}.", f"one of {', '.join(LANGUAGES)}", "Leave it out to have it found."
+            f"Got language={language!r}.", f"one of {', '.join(LANGUAGES)}", "Leave it out to have it found."
         )
     text = text[:MAX_CHARACTERS]
     if not names_a_time(text, 0, len(text)) or (whole and is_about_words(text)):

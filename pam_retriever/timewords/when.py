@@ -44,11 +44,11 @@ def _pair(
 ) -> tuple[datetime, datetime]:
     if len(value) != 2:
         raise InvalidInput(
-            f"when= of {counted(len(value), 'value')}.", "a pair (start, end)", "Give None for an open end."
+            f"Got when= of {counted(len(value), 'value')}.", "a pair (start, end)", "Give None for an open end."
         )
     first, last = value
     if first is None and last is None:
-        raise InvalidInput("when=(None, None).", "a start or an end", "Leave when= out for all times.")
+        raise InvalidInput("Got when=(None, None).", "a start or an end", "Leave when= out for all times.")
     start = OPEN_START if first is None else _moment(first, now, language)[0]
     if last is None:
         end = OPEN_END
@@ -60,7 +60,7 @@ def _pair(
         found = _bare(f"{first} – {last}", now, language)  # ("May", "June"), asked in May
         start, end = (found[0].start, found[0].end) if len(found) == 1 else (start, end)
     if start >= end:
-        raise InvalidInput(f"when= from {start} to {end}.", "a start before the end", "Exchange them, or widen it.")
+        raise InvalidInput(f"Got when= from {start} to {end}.", "a start before the end", "Exchange them, or widen it.")
     return start, end
 
 
@@ -75,7 +75,7 @@ def _moment(value: Moment, now: datetime | None, language: str | None) -> tuple[
         day = datetime(value.year, value.month, value.day)
         return to_utc(day, zone), to_utc(_later(day, timedelta(days=1)), zone)
     raise InvalidInput(
-        f"when={value!r}, a {type(value).__name__}.",
+        f"Got when={value!r}, a {type(value).__name__}.",
         _EXPECTED,
         "Numbers are for an index whose timestamps are numbers.",
     )
@@ -97,10 +97,11 @@ def _words(value: str, now: datetime | None, language: str | None) -> tuple[date
     if not found:
         found = _bare(value, now, language)
     if not found:
-        raise InvalidInput(f"when={value[:80]!r}, which names no time.", _EXPECTED, "Say it in other words.")
+        raise InvalidInput(f"Got when={value[:80]!r}, which names no time.", _EXPECTED, "Say it in other words.")
     if len(found) > 1:
-        named = ", ".join(repr(period.expression) for period in found[:4])
-        raise InvalidInput(f"when={value[:80]!r}, which names several times: {named}.", "one", "Ask for each of them.")
+        times = ", ".join(repr(period.expression) for period in found[:4])
+        got = f"Got when={value[:80]!r}, which names several times: {times}."
+        raise InvalidInput(got, "one", "Ask for each of them.")
     return found[0].start.astimezone(timezone.utc), found[0].end.astimezone(timezone.utc)
 
 
