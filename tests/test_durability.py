@@ -267,7 +267,7 @@ def test_a_close_without_disk_space_for_the_checksum_loses_nothing(tmp_path):
         assert len(index) == 8
 
 
-@pytest.mark.parametrize("gone", ["removed", "moved", "replaced"])
+@pytest.mark.parametrize("gone", ["removed", "moved", "replaced", "a file"])
 def test_a_folder_that_goes_away_fails_the_call_and_the_index_still_answers(tmp_path, gone):
     path = tmp_path / "index"
     index = make(path)
@@ -278,6 +278,8 @@ def test_a_folder_that_goes_away_fails_the_call_and_the_index_still_answers(tmp_
         path.rename(tmp_path / "elsewhere")
     if gone == "replaced":
         shutil.copytree(tmp_path / "elsewhere", path)
+    elif gone == "a file":
+        path.write_text("in its place")
     for change in (lambda: index.add(np.ones((1, 3))), lambda: index.fit(config=SMALL, progress=False)):
         with pytest.raises(StorageError, match="removed, moved or replaced"):
             change()
@@ -289,6 +291,47 @@ def test_a_folder_that_goes_away_fails_the_call_and_the_index_still_answers(tmp_
     assert len(PredictiveAssociativeIndex.load(tmp_path / "rescued")) == 8
     if gone == "replaced":
         assert check(path) == []
+
+
+def test_a_folder_whose_permissions_go_fails_the_call_and_close_warns(tmp_path, monkeypatch):
+    """Root may read every folder, so the test simulates the refusal of the system."""
+    index, path = make(tmp_path / "index"), tmp_path / "index"
+    before = contents(index)
+
+    def refusing(real):
+        def refuse(at, **more):
+            if isinstance(at, str | Path) and path in (Path(at), Path(at).parent):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(at))
+            return real(at, **more)
+
+        return refuse
+
+    with monkeypatch.context() as patched:
+        for name in ("stat", "scandir"):
+            patched.setattr(os, name, refusing(getattr(os, name)))
+        with pytest.raises(StorageError, match=r"Permission denied.*who may read"):
+            index.add(np.ones((1, 3)))
+        assert contents(index) == before
+        with pytest.warns(RuntimeWarning) as warned:
+            index.close()
+    assert [str(one.message).split(":")[0] for one in warned] == [
+        "Older files of the index were not removed",
+        "The index was closed without a checksum",
+    ]
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert contents(index) == before
+
+
+def test_a_path_that_is_no_unicode(tmp_path):
+    """A name on Linux is any bytes; Python shows those that are no UTF-8 as lone surrogates."""
+    path = tmp_path / os.fsdecode(b"index-\xff")
+    with make(path) as index:
+        before = contents(index)
+        index.save(tmp_path / os.fsdecode(b"copy-\xfe"))
+    with PredictiveAssociativeIndex.open(path, read_only=True) as reader:
+        reader.save(tmp_path / os.fsdecode(b"copy-\xfd"))
+    for name in (b"index-\xff", b"copy-\xfe", b"copy-\xfd"):
+        assert contents(PredictiveAssociativeIndex.load(tmp_path / os.fsdecode(name))) == before
 
 
 def test_a_folder_that_may_not_be_written_can_be_read(saved, tmp_path, monkeypatch):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import subprocess
 import sys
 import textwrap
 import threading
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +19,11 @@ import pytest
 
 from pam_retriever import FitConfig, IndexLocked, InvalidInput, PredictiveAssociativeIndex, ReadOnlyIndex, Trajectory
 from pam_retriever.errors import IndexFormatError
+from pam_retriever.store.folder import snapshot
+from pam_retriever.store.folder.writable_folder import WritableManifest
 from pam_retriever.store.sqlite import changes
 from pam_retriever.store.sqlite.changes import MAX_RANGES, Changes
+from pam_retriever.store.sqlite.connection import Connection
 from pam_retriever.store.sqlite.copies import Copies
 
 DIM = 8
@@ -184,6 +189,84 @@ def test_a_reader_goes_over_to_what_replaced_the_index(tmp_path):
         reader.search("m1")
     other.save(tmp_path / "i", overwrite=True)
     assert answers(reader) == answers(other)
+
+
+@pytest.mark.parametrize("how", ["saved over", "moved"])
+@pytest.mark.parametrize("follow", [True, False])
+def test_a_reader_goes_over_to_what_replaced_the_index_under_the_same_name(tmp_path, how, follow):
+    """Equal contents give equal names of databases, and a copied folder keeps them. The file itself is another one."""
+    folder, base = tmp_path / "i", filled(None)
+    base.save(folder)
+    base.save(tmp_path / "copy")
+    if how == "moved":
+        with PredictiveAssociativeIndex.open(tmp_path / "copy") as writer:
+            writer.delete("m3")
+    names = {path.name for path in folder.glob("memories-*")}
+    with PredictiveAssociativeIndex.open(folder) as writer:
+        writer.delete("m1")
+    with PredictiveAssociativeIndex.open(folder, read_only=True, follow=follow) as reader:
+        assert "m1" not in reader
+        if how == "moved":
+            folder.rename(tmp_path / "old")
+            (tmp_path / "copy").rename(folder)
+        else:
+            base.save(folder, overwrite=True)
+        if not follow:
+            assert reader.refresh()
+        assert {path.name for path in folder.glob("memories-*.sqlite")} == names
+        assert answers(reader) == answers(PredictiveAssociativeIndex.load(folder))
+        with PredictiveAssociativeIndex.open(folder) as writer:
+            writer.delete("m2")
+        if not follow:
+            assert reader.refresh()
+        assert {f"m{at}" for at in range(5) if f"m{at}" not in reader} == {"m2", *(["m3"] if how == "moved" else [])}
+
+
+def test_a_reader_that_may_not_write_into_the_folder_sees_each_commit(tmp_path, monkeypatch):
+    """While there is no journal it reads a copy in memory: SQLite could not make the files that a reader needs.
+
+    Root may write to every folder, so the test simulates the refusal of the system.
+    """
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    writer = filled(tmp_path / "i")
+    writer.erase(["m0"])  # which empties the journal
+    with PredictiveAssociativeIndex.open(tmp_path / "i", read_only=True, follow=True) as reader:
+        assert len(reader) == 39
+        writer.delete("m1")
+        assert len(reader) == 38
+        writer.close()
+        assert len(reader) == 38
+        lift = WritableManifest.lift
+
+        def lift_and_read(manifest: WritableManifest) -> None:
+            lift(manifest)
+            assert len(reader) == 38  # it reads a copy again, because the manifest changed; the commit comes later
+
+        with monkeypatch.context() as patched, PredictiveAssociativeIndex.open(tmp_path / "i") as writer:
+            patched.setattr(WritableManifest, "lift", lift_and_read)
+            writer.delete("m2")
+            assert len(reader) == 37
+
+
+@pytest.mark.parametrize("how", ["load", "open"])
+def test_a_file_that_changes_while_it_is_copied_without_locks_is_read_again(tmp_path, monkeypatch, how):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    writer = filled(tmp_path / "i")
+    writer.erase(["m0"])
+    check_everything, checked = snapshot.check_everything, []
+
+    def erase_and_check(connection: Connection) -> None:
+        if not checked:
+            writer.erase(["m1"])
+        checked.append(connection)
+        check_everything(connection)
+
+    monkeypatch.setattr(snapshot, "check_everything", erase_and_check)
+    reads = {"load": PredictiveAssociativeIndex.load, "open": partial(PredictiveAssociativeIndex.open, read_only=True)}
+    with reads[how](tmp_path / "i") as reader:
+        assert len(checked) == 2
+        assert len(reader) == 38
+    writer.close()
 
 
 @pytest.mark.parametrize("fault", ["another dimension", "damage"])

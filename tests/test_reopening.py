@@ -333,3 +333,53 @@ def test_a_reader_keeps_its_locks_when_its_process_reads_the_folder_again(tmp_pa
             assert list(path.glob("*-wal"))
             assert len(reader) == 2 * at + 2
             assert reader.get([f"b{at}"])[0].id == f"b{at}"
+
+
+WRITES = """
+import sys
+import numpy as np
+from pam_retriever import PredictiveAssociativeIndex
+
+with PredictiveAssociativeIndex.open(sys.argv[1], 4) as index:
+    index.add(np.ones((1, 4)), ["a"])
+    print(flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reads", ["load", "check"])
+def test_a_load_keeps_its_locks_when_another_thread_reads_the_folder(tmp_path, monkeypatch, reads):
+    """Else a writer that closes would overwrite pages of the file while they are copied."""
+    path, inside, go_on = tmp_path / "index", threading.Event(), threading.Event()
+
+    class Slow(sqlite3.Connection):
+        def backup(self, target: sqlite3.Connection, **more: object) -> None:
+            if threading.current_thread() is thread:
+                self.execute("BEGIN")
+                self.execute("SELECT count(*) FROM sqlite_master").fetchall()
+                inside.set()
+                go_on.wait(60)
+                self.execute("COMMIT")
+            super().backup(target, **more)
+
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *given, **more: connect(*given, **{"factory": Slow} | more))
+    thread = threading.Thread(target=lambda: PredictiveAssociativeIndex.load(path).close())
+    command = [sys.executable, "-c", WRITES, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        thread.start()
+        assert inside.wait(60)
+        if reads == "load":
+            PredictiveAssociativeIndex.load(path).close()
+        else:
+            check(path)
+        writer.communicate("close\n", timeout=60)
+    try:
+        (journal,) = path.glob("*-wal")
+        assert journal.stat().st_size
+    finally:
+        go_on.set()
+        thread.join()

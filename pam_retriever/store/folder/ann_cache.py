@@ -23,6 +23,7 @@ import numpy as np
 from pam_retriever.ann import WritableAnnIndex, restore_backend
 from pam_retriever.errors import StorageError, counted
 from pam_retriever.experience.graph import CooccurrenceGraph
+from pam_retriever.store.faults import explained
 from pam_retriever.store.folder.files import blocks, crc32_of, matching
 from pam_retriever.store.folder.verification import Copy
 from pam_retriever.store.key_indexes import IndexBuilder, KeyIndexes
@@ -221,13 +222,18 @@ def remove_others(database: SQLiteDatabase, folder: Path, in_use: str | None = N
         database: its settings name the saved files.
         folder: of the index.
         in_use: name of the file of full keys that is being used.
+
+    Raises:
+        StorageError: a file cannot be deleted.
     """
-    found, gone = matching(folder, "ann-*", "keys-*.f32"), list[str]()
-    settings = [read_saved(database, name) for name in (SETTING, SQLiteDatabase.GRAPH)] if found else []
-    named = [saved for saved in settings if saved is not None]
-    names = tuple(f"{saved['name']}." for saved in named)
-    for path in found:
-        if not path.name.startswith(names) and path.name not in (in_use, *(saved.get("full") for saved in named)):
-            path.unlink(missing_ok=True)
-            gone.append(path.name)
+    gone = list[str]()
+    with explained(folder):
+        found = matching(folder, "ann-*", "keys-*.f32")
+        settings = [read_saved(database, name) for name in (SETTING, SQLiteDatabase.GRAPH)] if found else []
+        named = [saved for saved in settings if saved is not None]
+        names = tuple(f"{saved['name']}." for saved in named)
+        for path in found:
+            if not path.name.startswith(names) and path.name not in (in_use, *(saved.get("full") for saved in named)):
+                path.unlink(missing_ok=True)
+                gone.append(path.name)
     return gone

@@ -101,7 +101,8 @@ def _while_it_stays(
             database = read(folder, manifest)
             with database.closed_on_error():
                 built = build(database, manifest)
-                if manifest["database_sha256"] is None or read_manifest(folder) == manifest:
+                named = manifest["database_sha256"] is None or read_manifest(folder) == manifest
+                if named and database.connection.in_place():
                     return built
             database.close()
         except (IndexFormatError, StorageError) as caught:

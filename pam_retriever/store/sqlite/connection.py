@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from pam_retriever.store.folder import handles
 from pam_retriever.store.folder.forking import never_free, tell_of_forks
 from pam_retriever.store.sqlite import words
 from pam_retriever.store.sqlite.changes import Changes, store_changes
+from pam_retriever.store.sqlite.copying import State, read_copy, state_of, write_copy
 from pam_retriever.store.sqlite.pages import SMALLEST
 from pam_retriever.store.sqlite.tables import SCHEMA_OF, described, plain, schema_of
 
@@ -75,6 +76,7 @@ class Connection:
         # Python shares prepared statements between threads, so one statement has to end before the next begins
         self._mutex = threading.RLock()
         self._inode: handles.Inode | None = None
+        self._copied: tuple[Path, State | None] | None = None
         self._closed, self._changes = False, 0
         self.changes = Changes()
         self.known_version: int | None = None
@@ -283,19 +285,24 @@ class Connection:
         """Refuses every change from now on, as in modes "read" and "follow"."""
         self.read_only, self.mode, self.known_version = True, mode, None
 
+    def in_place(self) -> bool:
+        """Whether the path leads to the file that was opened; for a copy of a settled file: whether it is as it was."""
+        with explained(self.path):
+            if self._copied is not None:
+                path, state = self._copied
+                return state_of(path) == state
+            try:
+                return self.path is None or handles.inode_of(self.path) == self._inode
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+
     def check_there(self) -> None:
         """Checks that the file is still in place: writes to a removed or replaced file would be lost.
 
         Raises:
-            StorageError: the file was removed or replaced.
+            StorageError: the file was removed or replaced, or permissions are missing.
         """
-        if self.path is None:
-            return
-        try:
-            same = handles.inode_of(self.path) == self._inode
-        except FileNotFoundError:
-            same = False
-        if not same:
+        if self.path is not None and not self.in_place():
             raise StorageError(
                 f"{self.path} was removed, moved or replaced while it was open.",
                 "the file that was opened",
@@ -320,13 +327,7 @@ class Connection:
     def copy_to(self, path: Path) -> None:
         """Writes a compact copy to a new file: of the snapshot, if there is one."""
         with self._mutex, explained(path):
-            if not self._sqlite.in_transaction:
-                self.fetch("VACUUM INTO ?", [str(path)])
-                return
-            with closing(sqlite3.connect(path, isolation_level=None)) as copy:
-                self._sqlite.backup(copy)
-                copy.execute("PRAGMA journal_mode = DELETE")
-                copy.execute("VACUUM")
+            write_copy(self._sqlite, path)
 
     def copy_from(self, path: Path, settled: bool) -> None:
         """Replaces the contents by those of a file, which is not changed.
@@ -340,9 +341,8 @@ class Connection:
         """
         self.known_version = None
         with explained(path):
-            uri = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if settled else ''}"
-            with closing(sqlite3.connect(uri, uri=True, timeout=LOCK_SECONDS)) as source:
-                source.backup(self._sqlite)
+            self._copied = (path, state_of(path)) if settled else None
+            read_copy(path, settled, self._sqlite, LOCK_SECONDS)
         self.check_schema()
 
     def copy_open(self, other: Connection) -> None:

@@ -237,7 +237,8 @@ class Copies:
             self._snapshots.renew()
         seen, version = self.version, connection.version
         updated = connection.outdated and seen != version  # a writer may have brought the schema up to date
-        if updated or connection.path is None or connection.path.name != read_manifest(folder)["database"]:
+        named = connection.path is not None and connection.path.name == read_manifest(folder)["database"]
+        if updated or not named or not connection.in_place():  # what replaced the file may have the same name
             snapshot.view(folder, self._replace, "read" if self._snapshots is None else "follow")
             database.close()
             return True

@@ -46,7 +46,8 @@ class Snapshots:
                 old = False
             self._inside += 1
         try:
-            yield not old and self._stamp is not None and self._stamp == _stamp(self._folder)
+            same = self._stamp is not None and self._stamp == _stamp(self._folder)
+            yield not old and same and self._connection.in_place()
         finally:
             with self._mutex:
                 self._inside -= 1

@@ -182,7 +182,7 @@ class SQLiteStore(Store):
                 if current:
                     self._save_indexes(indexes, links)
                 if indexes.whole.files is not None or not self._writable_folder.untouched:
-                    ann_cache.remove_others(database, self.folder)
+                    self._remove_other_caches(self.folder)
         finally:
             (self._writable_folder or database).close()
 
@@ -191,6 +191,12 @@ class SQLiteStore(Store):
         assert self.folder is not None
         ann_cache.save(self.copies.database, self.folder, indexes.whole, links)
         graph_cache.save(self.copies.database, self.folder, indexes, self.copies.took_graphs)
+
+    def _remove_other_caches(self, folder: Path) -> None:
+        try:
+            ann_cache.remove_others(self.copies.database, folder)
+        except StorageError as error:  # the next ``open`` tries again
+            warnings.warn(f"Older files of the index were not removed: {error}", RuntimeWarning, 4)
 
     def _save_what_was_built(self) -> None:
         """Saves what ``open`` had to build, which may have taken minutes: a kill may come before ``close``."""
