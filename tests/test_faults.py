@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pam_retriever import IndexFormatError, IndexLocked, StorageError
+from pam_retriever import IndexFormatError, IndexLocked, PredictiveAssociativeIndex, StorageError
 from pam_retriever.store.faults import explained, for_sqlite
 
 FILE = Path("memories.sqlite")
@@ -32,6 +32,20 @@ def test_an_error_of_the_disk_names_its_own_file_or_else_the_given_one(tmp_path)
         (tmp_path / "gone").stat()
     with pytest.raises(StorageError, match=r"memories.sqlite: the cable is out\..*Check the disk\."), explained(FILE):
         raise OSError("the cable is out")
+
+
+def test_a_name_or_a_path_that_is_too_long_is_said_to_be(tmp_path):
+    """SQLite takes shorter paths than the system, and only says that it cannot open the file."""
+    with pytest.raises(StorageError, match=r"name too long.*shorter name"):
+        PredictiveAssociativeIndex.open(tmp_path / ("n" * 250), 2)  # of which the hidden folder has a longer name
+    deep = Path(tmp_path, *["d" * 100] * 5)
+    deep.mkdir(parents=True)
+    with pytest.raises(StorageError, match=r"has \d+ bytes.*at most 504 bytes.*shorter path"):
+        PredictiveAssociativeIndex.open(deep / "index", 2)
+    longest = Path("/" + "e" * 503)
+    for path, advice in (longest, "Check who may write there"), (Path(f"{longest}e"), "shorter path"):
+        with pytest.raises(StorageError, match=advice), explained(path):
+            raise sqlite3.OperationalError("unable to open database file")
 
 
 def test_a_mistake_in_a_program_stays_as_it_is():

@@ -11,6 +11,7 @@ from pam_retriever.store.database import Grouped
 from pam_retriever.store.sqlite.trajectories import groups_query
 from pam_retriever.store.sqlite.words import LABELS, LONGEST_TERM, TOKENIZER
 
+REMOVE_ALL = "INSERT INTO words (words) VALUES ('delete-all')"
 Word = tuple[str, bool, int, int]
 """Term, whether it is a label, row, and count."""
 
@@ -27,6 +28,7 @@ class WordCounter:
     def __call__(self, rows: Sequence[int], texts: Sequence[str | None], metadatas: Sequence[str]) -> list[Word]:
         """Returns the words of each memory that has a text."""
         with self._mutex:
+            self._run(REMOVE_ALL)  # an interrupt may have left words of an earlier call
             labels = LABELS.replace("{0}.metadata", "?1")
             for row, text, metadata in zip(rows, texts, metadatas, strict=True):
                 if text is not None:
@@ -38,7 +40,7 @@ class WordCounter:
                 "GROUP BY term, col, doc",
                 [LONGEST_TERM],
             ).fetchall()
-            self._run("INSERT INTO words (words) VALUES ('delete-all')")
+            self._run(REMOVE_ALL)
         return [(term, bool(label), row, times) for term, label, row, times in found]
 
 

@@ -23,6 +23,7 @@ ADVICE = {
     errno.ENOTDIR: "Give the path of a folder: this one, or one above it, is a file.",
     errno.ENOTEMPTY: "Another process made it just now: call again.",
     errno.ENOLCK: "Put the folder on a disk with file locks, or open it with read_only=True.",
+    errno.ENAMETOOLONG: "Give the folder a shorter name.",
     errno.EFBIG: "Raise the limit on the size of files and call again.",
 }
 # SQLite's messages (its error codes are only in Python 3.11 and later)
@@ -34,6 +35,9 @@ SQLITE_ADVICE = {
     "unable to open": "Check who may write there, and in the folder for temporary files (TMPDIR), or open it with"
     " read_only=True.",
 }
+LONGEST_PATH = (
+    504  # bytes; SQLite takes 512 with the ends of the names of its journals, and says only that it cannot open
+)
 DAMAGE = ("malformed", "decode", "file format")
 CALLED = "user-defined function raised exception"  # SQLite's message for an error of a Python function that it called
 
@@ -115,6 +119,12 @@ def _of_sqlite(error: sqlite3.DatabaseError, path: Path | None) -> PAMError | No
     words, where = str(error), path or "The database in memory"
     if "locked" in words:
         return IndexLocked(f"{where} is locked by another process.", "one writer at a time", "Close it there.")
+    if path is not None and "unable to open" in words and (length := len(os.fsencode(path.absolute()))) > LONGEST_PATH:
+        return StorageError(
+            f"The path {path} has {length} bytes.",
+            f"at most {LONGEST_PATH} bytes, the limit of SQLite",
+            "Use a folder with a shorter path.",
+        )
     for symptom, advice in SQLITE_ADVICE.items():
         if symptom in words:
             return StorageError(f"{where}: {words}.", "a folder that can be written; the index is as it was", advice)
