@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import traceback
 
 import numpy as np
 import psycopg
@@ -378,6 +379,25 @@ def test_a_password_is_in_no_message():
     with pytest.raises(EngineUnavailable) as raised:
         PredictiveAssociativeIndex(4, backend=engine)
     assert "secret" not in str(raised.value) + repr(engine)
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "postgresql:/me:secret@localhost/x",
+        "me:secret@localhost",
+        "postgresql://me:secret@[::1/x",
+        "postgresql://me:secret%zz@localhost/x",
+        "host=localhost password=my secret=1",
+        "postgresql://me@localhost/x?password=secret=1",
+        "postgresql://me@localhost/x?password=secret&secret",
+    ],
+)
+def test_a_dsn_that_is_none_is_not_quoted(dsn):
+    """libpq quotes it, and a log would show the password; the error has no cause that does."""
+    with pytest.raises(InvalidInput, match="a DSN that is none") as raised:
+        PredictiveAssociativeIndex(4, backend=PgVectorBackend(dsn, patience=0.1))
+    assert "secret" not in "".join(traceback.format_exception(raised.value))
 
 
 @pytest.mark.slow

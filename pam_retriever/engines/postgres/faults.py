@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,6 +13,7 @@ from pam_retriever.errors import EngineUnavailable, Interrupted, InvalidInput, P
 
 # FATAL at login, but worth another attempt
 PASSING = ("starting up", "shutting down", "recovery", "too many", "terminating", "not yet accepting")
+BEFORE_QUOTED = re.compile(r'(?: after|:| option) "')  # in libpq's messages about a DSN, what follows is a part of it
 ADVICE: list[tuple[type[psycopg.Error], str]] = [
     (errors.DiskFull, "Make room on the server's disk and call again."),
     (errors.InsufficientPrivilege, "Grant it to the user of the DSN, or let an administrator make the tables."),
@@ -39,7 +41,8 @@ def explained(location: str) -> Iterator[None]:
     except PAMError:
         raise
     except psycopg.Error as error:
-        raise _as_pam_error(error, location) from error
+        # libpq quotes the DSN that it cannot read, with the password
+        raise _as_pam_error(error, location) from (None if _is_about_dsn(error) else error)
 
 
 def interrupted(location: str) -> Interrupted:
@@ -55,9 +58,10 @@ def _as_pam_error(error: psycopg.Error, location: str) -> PAMError:
     for kind, advice in ADVICE:
         if isinstance(error, kind):
             return StorageError(f"{location}: {words}.", "a server that takes it; the index is as it was", advice)
-    if isinstance(error, psycopg.ProgrammingError) and not state:
+    if _is_about_dsn(error):
+        what = BEFORE_QUOTED.split(words)[0]
         return InvalidInput(
-            f"Got a DSN that is none ({words}).", "postgresql://user:password@host:port/database", "Check it."
+            f"Got a DSN that is none ({what}).", "postgresql://user:password@host:port/database", "Check it."
         )
     if state[:2] == "28" or state == "3D000" or ("FATAL" in words and not any(p in words for p in PASSING)):
         return InvalidInput(
@@ -68,6 +72,10 @@ def _as_pam_error(error: psycopg.Error, location: str) -> PAMError:
             f"{location} cannot be reached ({words}).", "a server that runs", "Start it, or check the DSN."
         )
     return StorageError(f"{location}: {words}.", "a server that takes it; the index is as it was", "See its log.")
+
+
+def _is_about_dsn(error: psycopg.Error) -> bool:
+    return isinstance(error, psycopg.ProgrammingError) and not error.sqlstate
 
 
 def _is_lost(state: str) -> bool:
