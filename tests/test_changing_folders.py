@@ -49,6 +49,29 @@ def test_a_folder_that_is_replaced_while_it_is_read_is_read_again(tmp_path, time
     assert closed == [True] * times + [False] * (len(read) - times)
 
 
+@pytest.mark.parametrize("changes", [True, False])
+def test_a_file_that_is_gone_because_the_folder_changed_is_no_damage(tmp_path, changes):
+    """A fit of the writer replaces the weights that a reader is about to read. In a folder that stays it is damage."""
+    folder, read = tmp_path / "index", []
+    holding("a").save(folder)
+
+    def build(database: SQLiteDatabase, manifest: Manifest) -> int:
+        read.append(database)
+        if len(read) < 3:
+            if changes:
+                (folder / f"predictor-{len(read):012}.safetensors").touch()
+            raise IndexFormatError("the weights are missing", "weights", "Restore them.")
+        return len(database.memories)
+
+    if changes:
+        assert snapshot.view(folder, build) == 1
+    else:
+        with pytest.raises(IndexFormatError, match="weights are missing"):
+            snapshot.view(folder, build)
+    assert [database.connection._closed for database in read] == ([True, True, False] if changes else [True])
+    read[-1].close()
+
+
 def test_a_save_over_what_a_killed_writer_began_with_takes_another_name(tmp_path):
     """Equal contents give equal names, and the journal of the writer would be applied to the new file."""
     folder, base = tmp_path / "index", holding("a", "b")
