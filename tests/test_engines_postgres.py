@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 import traceback
 
 import numpy as np
@@ -25,8 +26,8 @@ from pam_retriever import (
     StorageError,
 )
 from pam_retriever.engines.postgres import backend as postgres_backend
+from pam_retriever.engines.postgres import connection, generations, schema
 from pam_retriever.engines.postgres import database as tables
-from pam_retriever.engines.postgres import generations, schema
 
 WRITER = """
 import sys
@@ -379,6 +380,29 @@ def test_a_password_is_in_no_message():
     with pytest.raises(EngineUnavailable) as raised:
         PredictiveAssociativeIndex(4, backend=engine)
     assert "secret" not in str(raised.value) + repr(engine)
+
+
+def test_a_query_that_the_server_cancels_is_an_error(planted):
+    """It is no lost connection, after which the query would be repeated for ever."""
+    engine, uri = fresh_postgres(), postgres().get_uri()
+    index = new_index(planted, backend=engine)
+    short = f"{uri}{'&' if '?' in uri else '?'}options=-c%20statement_timeout%3D500"
+    other = PredictiveAssociativeIndex(backend=PgVectorBackend(short, schema=engine.schema))
+    with pytest.raises(StorageError, match=r"statement timeout.*Raise statement_timeout"):
+        other._store.database.connections.fetch("SELECT pg_sleep(20)")
+    assert len(other) == 200
+    other.close()
+    index.close()
+
+
+def test_a_transaction_that_the_server_ended_because_it_was_idle_is_lost(planted, monkeypatch):
+    monkeypatch.setattr(connection, "IDLE_FOR", "300ms")
+    index = new_index(planted, backend=fresh_postgres())
+    connections = index._store.database.connections
+    with connections.reading():
+        time.sleep(1)
+        assert connections.fetch("SELECT count(*) FROM memories") == [(200,)]
+    index.close()
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ ADVICE: list[tuple[type[psycopg.Error], str]] = [
     (errors.InsufficientPrivilege, "Grant it to the user of the DSN, or let an administrator make the tables."),
     (errors.ReadOnlySqlTransaction, "Connect to the primary server: this one only takes reads."),
     (errors.LockNotAvailable, "Another process has been writing all the while: end it there, or call again later."),
+    (errors.QueryCanceled, "Raise statement_timeout of the user of the DSN, or call again later."),
     (errors.UndefinedTable, "Did somebody drop the schema? Make the index again, or restore it."),
     (errors.ProgramLimitExceeded, "Store less in one value."),
 ]
@@ -67,7 +68,7 @@ def _as_pam_error(error: psycopg.Error, location: str) -> PAMError:
         return InvalidInput(
             f"{location} does not let one in ({words}).", "a user and a database that it knows", "Check the DSN."
         )
-    if isinstance(error, psycopg.InterfaceError | psycopg.OperationalError) and _is_lost(state):
+    if _is_lost(error):
         return EngineUnavailable(
             f"{location} cannot be reached ({words}).", "a server that runs", "Start it, or check the DSN."
         )
@@ -78,5 +79,9 @@ def _is_about_dsn(error: psycopg.Error) -> bool:
     return isinstance(error, psycopg.ProgrammingError) and not error.sqlstate
 
 
-def _is_lost(state: str) -> bool:
-    return not state or state[:2] in ("08", "57") or state in ("53300", "25P03")
+def _is_lost(error: psycopg.Error) -> bool:
+    state = error.sqlstate or ""
+    if isinstance(error, errors.IdleInTransactionSessionTimeout):  # to psycopg an error of the program
+        return True
+    is_of_server = isinstance(error, psycopg.InterfaceError | psycopg.OperationalError)
+    return is_of_server and (not state or state[:2] in ("08", "57") or state == "53300")
