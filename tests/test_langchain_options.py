@@ -7,6 +7,7 @@ import inspect
 import re
 from datetime import date, datetime
 from functools import partial
+from uuid import uuid4
 
 import pytest
 from langchain_core.documents import Document
@@ -342,3 +343,20 @@ def test_cue_where_of_a_retriever_lets_a_chat_turn_ask_for_documents():
     by_default = [both(closed, f"s{session} p0") for session in range(8)]
     assert by_default != [[f"{session}-2"] for session in range(8)]
     assert [both(closed, f"s{session} p0", cue_where={}) for session in range(8)] != by_default
+
+
+@pytest.mark.parametrize("given", [uuid4(), 7, "", "a\x00"])
+@pytest.mark.parametrize("group_by", ["source", None])
+def test_an_id_that_cannot_be_stored_is_refused_before_anything_is_embedded(given, group_by):
+    embedder = TableEmbedder()
+    store = PAMVectorStore(embedder, group_by=group_by)
+    with pytest.raises(InvalidInput, match=r"ids\[1\]"):
+        store.add_documents([Document("x"), Document("y")], ids=["a", given])
+    if given != 7:  # a Document turns it into "7"
+        with pytest.raises(InvalidInput, match=r"ids\[0\]"):
+            store.add_texts(["x"], ids=[given])
+    if isinstance(given, str):
+        with pytest.raises(InvalidInput, match=r"documents\[0\]"):
+            store.add_documents([Document("x", id=given)])
+    assert embedder.sync_calls == 0
+    assert store.index is None

@@ -19,7 +19,7 @@ from pam_retriever.adapters.recalling import RecallArguments, refuse
 from pam_retriever.errors import counted, shortened
 from pam_retriever.index import learning
 from pam_retriever.types import Metadata, Recipe, Time
-from pam_retriever.validation import check_text, new_ids, read_list, read_numbers
+from pam_retriever.validation import check_id, check_text, new_ids, read_list, read_numbers
 
 Filter = Mapping[str, Any] | Callable[[Document], bool]
 Found = str | Document | tuple[Document, float] | Hit
@@ -88,10 +88,14 @@ def from_texts(
     """Returns one document per text. Without ``ids``, or with None in it, a document has no id yet.
 
     Raises:
-        InvalidInput: there are not as many metadatas or ids as texts.
+        InvalidInput: there are not as many metadatas or ids as texts, or an id cannot be stored.
     """
     contents = read_list("texts", texts)  # each of the three may be a generator
-    columns = contents, _one_each("metadatas", metadatas, len(contents)), _one_each("ids", ids, len(contents))
+    given = _one_each("ids", ids, len(contents))
+    for at, id in enumerate(given):
+        if id is not None and not isinstance(id, int):  # a Document turns a number into a string
+            check_id(id, f"ids[{at}]")
+    columns = contents, _one_each("metadatas", metadatas, len(contents)), given
     return [
         Document(id=id, page_content=text, metadata=metadata or {}) for text, metadata, id in zip(*columns, strict=True)
     ]
@@ -101,7 +105,7 @@ def name_documents(documents: Iterable[Document], ids: Iterable[str | None] | No
     """Returns pairs of id and document. The id is the given one, else that of the document, else a new uuid4.
 
     Raises:
-        InvalidInput: a value is no document, or there are not as many ids as documents.
+        InvalidInput: a value is no document, there are not as many ids as documents, or an id cannot be stored.
     """
     contents = read_list("documents", documents)
     if not all(isinstance(one, Document) for one in contents):  # a single document is iterable, too: its fields
@@ -111,9 +115,13 @@ def name_documents(documents: Iterable[Document], ids: Iterable[str | None] | No
             "Pass texts to add_texts(), and a single document as [document].",
         )
     given = _one_each("ids", ids, len(contents))
-    names = (one.id if id is None else id for one, id in zip(contents, given, strict=True))
-    named = zip(new_ids(len(contents)), names, contents, strict=True)
-    return [(new if name is None else name, one) for new, name, one in named]
+    named = []
+    for at, (new, id, one) in enumerate(zip(new_ids(len(contents)), given, contents, strict=True)):
+        if id is not None:
+            named.append((check_id(id, f"ids[{at}]"), one))
+        else:
+            named.append((new if one.id is None else check_id(one.id, f"documents[{at}]"), one))
+    return named
 
 
 def _one_each(name: str, values: Iterable[Any] | None, count: int) -> list[Any]:
