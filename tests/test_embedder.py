@@ -96,6 +96,20 @@ class Cached:
         return self.embed_documents([text])[0]
 
 
+class Client:
+    """Has its embedder as a method, as a client of a service has, or a sentence-transformers model."""
+
+    def __init__(self, **name: str) -> None:
+        self.__dict__.update(name)
+
+    def embed(self, texts: list[str]) -> np.ndarray:
+        return letters(texts)
+
+    @classmethod
+    def of_class(cls, texts: list[str]) -> np.ndarray:
+        return letters(texts)
+
+
 def named_by_argument(texts: list[str], model: str, key: str = "") -> np.ndarray:
     return letters(texts)
 
@@ -108,6 +122,10 @@ def named_by_argument(texts: list[str], model: str, key: str = "") -> np.ndarray
         (partial(letters), f"{__name__}.letters"),
         (partial(named_by_argument, model="b", key="secret"), "b"),  # the folder must not hold a key
         (partial(NamedEmbedder(name="c")), "c"),
+        (Client(model="d").embed, "d.embed"),
+        (partial(Client(model="d").embed), "d.embed"),
+        (Client().embed, f"{__name__}.Client.embed"),
+        (Client.of_class, f"{__name__}.Client.of_class"),
     ],
 )
 def test_a_wrapper_is_known_by_the_embedder_that_it_wraps(wrapped, name):
@@ -121,6 +139,7 @@ def test_a_wrapper_is_known_by_the_embedder_that_it_wraps(wrapped, name):
     [
         (Cached(NamedEmbedder(model="a")), Cached(NamedEmbedder(model="b"))),
         (partial(named_by_argument, model="a"), partial(named_by_argument, model="b")),
+        (Client(model_name="a").embed, Client(model_name="b").embed),
     ],
 )
 def test_two_models_in_wrappers_of_one_class_are_not_confused(tmp_path, first, second):
@@ -132,7 +151,11 @@ def test_two_models_in_wrappers_of_one_class_are_not_confused(tmp_path, first, s
 
 @pytest.mark.parametrize(
     ("wrapped", "stored"),
-    [(Cached(NamedEmbedder(model="a")), f"{__name__}.Cached"), (partial(letters), "functools.partial")],
+    [
+        (Cached(NamedEmbedder(model="a")), f"{__name__}.Cached"),
+        (partial(letters), "functools.partial"),
+        (Client(name="a").embed, f"{__name__}.Client.embed"),
+    ],
 )
 def test_a_folder_that_has_the_name_of_a_wrapper_still_opens(tmp_path, wrapped, stored):
     with PredictiveAssociativeIndex.open(tmp_path / "index", dim=26) as index:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from inspect import ismethod
 from typing import Any, Protocol
 
 import numpy as np
@@ -56,7 +57,8 @@ class Embedder:
 
     Attributes:
         name: identifies the model: its ``model_name``, ``model`` or ``name``, else its module and class. The name of
-            a wrapper (LangChain's ``CacheBackedEmbeddings``, a ``functools.partial``) is that of what it wraps.
+            a wrapper (LangChain's ``CacheBackedEmbeddings``, a ``functools.partial``) is that of what it wraps, and
+            that of a method begins with the name of its model.
 
     Raises:
         InvalidInput: ``model`` is none of these.
@@ -262,6 +264,17 @@ def _check(vectors: Any, count: int, name: str) -> npt.ArrayLike:
 
 def _name(model: Any) -> str:
     """Returns the name that identifies the embedder, in messages and in the index."""
+    own = _own_name(model)
+    if own is None and _is_method(model) and (owner := _own_name(model.__self__)):
+        own = f"{owner}.{model.__name__}"
+    if own is not None:
+        return own
+    wrapped = _wrapped(model)
+    return _class_or_function(model) if wrapped is None else _name(wrapped)
+
+
+def _own_name(model: Any) -> str | None:
+    """Returns the name that a model, or a call with fixed arguments, carries itself; None without one."""
     given = model.keywords if isinstance(model, partial) else {}
     for attribute in ("model_name", "model", "name"):
         value = given.get(attribute, getattr(model, attribute, None))
@@ -269,10 +282,7 @@ def _name(model: Any) -> str:
             return value
     card = getattr(model, "model_card_data", None)
     base = getattr(card, "base_model", None) or getattr(card, "model_id", None)
-    if isinstance(base, str):
-        return base
-    wrapped = _wrapped(model)
-    return _class_or_function(model) if wrapped is None else _name(wrapped)
+    return base if isinstance(base, str) else None
 
 
 def _wrapped(model: Any) -> Any:
@@ -280,10 +290,19 @@ def _wrapped(model: Any) -> Any:
     return model.func if isinstance(model, partial) else getattr(model, "underlying_embeddings", None)
 
 
+def _is_method(model: Any) -> bool:
+    """Whether a callable is a method of an object, for example ``encode`` of a sentence-transformers model."""
+    return ismethod(model) and not isinstance(model.__self__, type)
+
+
 def _older_names(model: Any) -> tuple[str, ...]:
-    """Returns the names that older versions stored: of a class or function without its module, and of a wrapper."""
+    """Returns the names that older versions stored: of a class or function without its module; of a wrapper or method.
+
+    A method and a wrapper had the name of their class, whichever model they call.
+    """
     name = getattr(model, "__qualname__", type(model).__qualname__)
-    return (name,) if _wrapped(model) is None else (name, _class_or_function(model))
+    renamed = _wrapped(model) is not None or _is_method(model)
+    return (name, _class_or_function(model)) if renamed else (name,)
 
 
 def _class_or_function(model: Any) -> str:
