@@ -204,8 +204,7 @@ class Hit:
         times: the times in the question and in the hit's text that support the hit, filled by ``explain=True``.
         mentions: the names in texts that led to the hit, filled by ``explain=True`` if memories have names.
         sources: the part of each source, by name, the largest first, filled by ``explain=True``: in the score, or with
-            feedback in the log odds, up to a constant of the question: the sums of two hits differ by the logarithm of
-            the ratio of their scores. None in modes that do not separate sources.
+            feedback in the log odds, up to a constant of the question. None in modes that do not separate sources.
         others: of ``recall_next``: other memories after the newest step, with counts in its last 1,000 occurrences.
         more_evidence: number of entries that ``evidence`` leaves out.
     """
