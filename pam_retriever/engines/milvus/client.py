@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import grpc
 from pymilvus import DataType, MilvusClient, MilvusException
 
-from pam_retriever.errors import EngineUnavailable, IndexClosed, StorageError
+from pam_retriever.errors import EngineUnavailable, IndexClosed, Interrupted, StorageError
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between attempts
 AT_ONCE = 1_000  # entities per message
@@ -130,6 +130,19 @@ class Connection:
             some = list(keys[start : start + AT_ONCE])
             found += self.run(
                 lambda client, some=some: client.get(collection, ids=some, output_fields=list(fields))  # type: ignore[misc]
+            )
+        return found
+
+    def get_all(self, collection: str, keys: Sequence[int], fields: Sequence[str]) -> list[Row]:
+        """Returns the entities with these distinct primary keys, which this call has seen, in any order.
+
+        Raises:
+            Interrupted: another process removed some of them meanwhile.
+        """
+        found = self.get(collection, keys, fields)
+        if len(found) < len(keys):
+            raise Interrupted(
+                f"Another process removed memories in {self.location} during this call.", "them", "Call again."
             )
         return found
 

@@ -12,7 +12,6 @@ from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.engines.milvus.calls import Calls
 from pam_retriever.engines.milvus.client import Connection
 from pam_retriever.engines.milvus.filters import MilvusCompiler
-from pam_retriever.errors import Interrupted
 from pam_retriever.filters.conditions import Condition
 from pam_retriever.model.keys import unit
 from pam_retriever.store.sqlite.metadata_index import Segment
@@ -91,11 +90,7 @@ class MilvusKeys:
 
     def keys(self, rows: Int64) -> Float32:
         distinct, position = np.unique(rows, return_inverse=True)
-        found = self._milvus.get(self._collection(), distinct.tolist(), ["row", self._field])
-        if len(found) < len(distinct):
-            raise Interrupted(
-                f"Another process removed memories in {self._calls.location} during this call.", "them", "Call again."
-            )
+        found = self._milvus.get_all(self._collection(), distinct.tolist(), ["row", self._field])
         found.sort(key=lambda one: int(one["row"]))
         keys = np.array([one[self._field] for one in found], np.float32).reshape(len(found), self._width)
         return (unit(keys) if self._field == "vector" else keys)[position]

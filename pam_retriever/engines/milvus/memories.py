@@ -15,7 +15,7 @@ from pam_retriever.engines.milvus.client import MAX_BYTES, text
 from pam_retriever.engines.milvus.filters import EXACT, MOST_TAGS, NAME, tags_of
 from pam_retriever.engines.milvus.keys import MilvusSelected
 from pam_retriever.engines.milvus.postings import Postings
-from pam_retriever.errors import Interrupted, InvalidInput
+from pam_retriever.errors import InvalidInput
 from pam_retriever.model.keys import make_keys
 from pam_retriever.store.columns import number_rows
 from pam_retriever.store.storing import NewMemories
@@ -157,12 +157,7 @@ class MilvusMemories:
         Raises:
             Interrupted: another process removed some of them meanwhile.
         """
-        distinct = np.unique(rows).tolist()
-        found = self._milvus.get(self.collection(), distinct, CONTENTS)
-        if len(found) < len(distinct):
-            raise Interrupted(
-                f"Another process removed memories in {self._calls.location} during this call.", "them", "Call again."
-            )
+        found = self._milvus.get_all(self.collection(), np.unique(rows).tolist(), CONTENTS)
         return {one["row"]: (one["id"], one["text"], one["metadata"]) for one in found}
 
     def rows_where(self, where: Mapping[str, object]) -> MilvusSelected:
