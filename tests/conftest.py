@@ -133,6 +133,11 @@ def pytest_sessionfinish() -> None:
         sys.modules["engine_servers"].stop_servers()
 
 
+def unit(values: np.ndarray) -> np.ndarray:
+    """Returns vectors (..., d) of length 1 and type float32."""
+    return (values / np.linalg.norm(values, axis=-1, keepdims=True)).astype(np.float32)
+
+
 def agree(one, other) -> None:
     """Asserts the same hits in the same order, with scores equal up to float32 rounding."""
     assert [hit.id for hit in one] == [hit.id for hit in other]

@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 
 import numpy as np
 import pytest
+from conftest import unit
 
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.retrieval.mixture.balance import FEWEST, Balance, asked_again, requests_read
@@ -13,10 +14,6 @@ from pam_retriever.retrieval.mixture.feedback_evidence import evidence_of
 from pam_retriever.retrieval.mixture.mixture import Priors
 
 TOPICS, EACH, DIM = 10, 12, 32
-
-
-def unit(values):
-    return (values / np.linalg.norm(values, axis=-1, keepdims=True)).astype(np.float32)
 
 
 class World:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conftest import unit
 
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.experience.graph import CooccurrenceGraph
@@ -11,11 +12,6 @@ from pam_retriever.retrieval.coherence import LEAST, LONG, neighbour_weights, pa
 from pam_retriever.types import Float32, Int64
 
 DIM = 32
-
-
-def unit(vectors: Float32) -> Float32:
-    scaled: Float32 = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
-    return scaled
 
 
 def unrelated(count: int, seed: int = 0) -> Float32:

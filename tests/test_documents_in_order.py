@@ -6,17 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from conftest import unit
 
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.types import Float32
 
 DOCUMENTS, PASSAGES, DIM, K = 20, 6, 64, 5
 ANSWER = range(3)  # the passages of an answer that is longer than one passage
-
-
-def unit(vectors: Float32) -> Float32:
-    scaled: Float32 = (vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)).astype(np.float32)
-    return scaled
 
 
 class Documents:

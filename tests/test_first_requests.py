@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conftest import unit
 
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW
@@ -13,10 +14,6 @@ from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
 
 MEMORIES, DIM = 120, 64
 MANY = FULL_BELOW + 88
-
-
-def unit(values):
-    return (values / np.linalg.norm(values, axis=-1, keepdims=True)).astype(np.float32)
 
 
 class World:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
+from conftest import unit
 
 from pam_retriever import IndexFormatError, PredictiveAssociativeIndex
 from pam_retriever.experience.feedback import LEARNT_REQUESTS
@@ -18,10 +19,6 @@ from pam_retriever.retrieval.mixture.requests import DENSE_PART, RequestLog, Use
 from pam_retriever.retrieval.mixture.shares import log_share
 
 DIM, THINGS, TOPICS = 48, 40, 38
-
-
-def unit(values: np.ndarray) -> np.ndarray:
-    return (values / np.linalg.norm(values, axis=-1, keepdims=True)).astype(np.float32)
 
 
 class World:

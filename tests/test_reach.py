@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from conftest import unit
 
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.retrieval.mixture.calibration import Calibration
@@ -14,10 +15,6 @@ from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
 
 DIM, TOPICS, SESSIONS, REQUESTS, FACTS = 64, 10, 60, 40, 20
-
-
-def unit(values):
-    return (values / np.linalg.norm(values, axis=-1, keepdims=True)).astype(np.float32)
 
 
 class Chats:

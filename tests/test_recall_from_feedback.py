@@ -6,15 +6,12 @@ import threading
 
 import numpy as np
 import pytest
+from conftest import unit
 
 from pam_retriever import InvalidInput, NotFitted, PredictiveAssociativeIndex
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS
 
 TOPICS, THINGS, DIM = 8, 3, 64
-
-
-def unit(values):
-    return (values / np.linalg.norm(values, axis=-1, keepdims=True)).astype(np.float32)
 
 
 class World:

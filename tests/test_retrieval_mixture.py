@@ -8,6 +8,7 @@ from datetime import datetime
 
 import numpy as np
 import pytest
+from conftest import unit
 
 from benchmarks.real.use_words import Splitter
 from pam_retriever import PredictiveAssociativeIndex
@@ -48,10 +49,6 @@ def rank(scores: np.ndarray, pools: Pools, k: int) -> list[np.ndarray]:
     """Returns the ``k`` best candidates for each cue, best first; ties by row."""
     order = np.lexsort((-scores, pools.cue))
     return [pools.row[order[mine][:k]] for mine in pools.of_cues()]
-
-
-def unit(values):
-    return (values / np.linalg.norm(values, axis=1, keepdims=True)).astype(np.float32)
 
 
 class Array:
