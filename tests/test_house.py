@@ -297,6 +297,13 @@ def test_the_walks_of_the_page_are_short_and_taken(planted, tmp_path):
     assert 4 < len(asking) <= 6  # beside them a scorer and an ANN index
 
 
+def test_every_file_that_the_page_names_exists():
+    page = (ROOT / "docs" / "how" / "architecture.md").read_text()
+    named = re.findall(r"`(\w+/[\w/]*)`", page)
+    assert len(named) > 40
+    assert [name for name in named if not (PACKAGE / name).is_dir() and not (PACKAGE / f"{name}.py").is_file()] == []
+
+
 @pytest.mark.parametrize(
     ("source", "lines", "count"),
     [

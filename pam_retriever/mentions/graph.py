@@ -1,4 +1,4 @@
-"""The mentions of an index, updated with its memories.
+"""Finds the mentions in texts that are written, and the mentions of new names in the texts before.
 
 A new text is searched for all names. For a new name, the full-text index returns the texts with the name, and these are
 searched again. So the mentions do not depend on the order of writes, with one exception: a new name that more than

@@ -1,4 +1,4 @@
-"""Mentions as a source of recall: memories that the question or its best hits name, and memories that name these.
+"""The score of mentions: of memories that the question or its best hits name, and of memories that name these.
 
 If the text of a hit s contains the name n of a memory t, then t gets from s the score
 

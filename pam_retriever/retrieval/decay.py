@@ -1,7 +1,6 @@
-"""Adaptive decay (Dury 3.9): recent memories count more, and the weakest are deleted.
+"""Decay in recall (Dury 3.9): the score of a memory is halved per half-life since it was last experienced.
 
-The strength of a memory is the sum over its experiences of salience, halved with age. In dense associations the
-half-life is shorter, because a new association competes with more others.
+Which memories an index deletes is another question: see ``store.capacity`` and ``experience.strength``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mentions as a source of recall: the memories that a question and its best hits name."""
+"""Mentions in recall: asks ``mentions.source`` about a question or a stored memory, within a view and a filter."""
 
 from __future__ import annotations
 

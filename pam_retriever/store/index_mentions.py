@@ -1,4 +1,4 @@
-"""The names and mentions of one index, updated with its memories.
+"""Decides when the names and mentions of an index are searched: at a write, before the next query, or never.
 
 Nothing is searched or stored until a memory has a name, so that texts without names cost nothing. Openings
 of texts are names only if many texts have one: in a dialogue it is an accident. From the first name or link on,

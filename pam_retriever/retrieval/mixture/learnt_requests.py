@@ -2,7 +2,8 @@
 
 ``PastUse`` solves the same kernel ridge regression on the neighbours of a question alone, so that a request counts as
 soon as it is stored. Over all requests, the regression tells requests apart that look alike and need different things.
-It takes time cubic in the number of requests, so only ``fit`` solves it.
+It takes time cubic in the number of requests, so only ``fit`` solves it. ``best_half_life`` finds how much recent
+requests count in it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Words of the memories: BM25 over fields, and an inverted index that grows."""
+"""BM25 for the mixture: over several fields of the memories (texts, names, requests), and a growing inverted index.
+
+``retrieval.lexical`` has the BM25 of recall without feedback, over texts and the texts of neighbours.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of an index: a manifest, one SQLite database, and the weights of the predictor.
+"""Reads a whole folder, also while a writer changes it, and writes a copy of an index to a folder.
 
     manifest.json              format version, dimension, which database, its checksum
     memories-<name>.sqlite     records, vectors, trajectories, settings

@@ -1,4 +1,7 @@
-"""The tables of an index, and for each table the SQL condition of rows that this library never writes."""
+"""The tables of an index, today and in older formats, and what makes the present ones of those.
+
+``WRONG`` has for each table the SQL condition of rows that this library never writes.
+"""
 
 from __future__ import annotations
 

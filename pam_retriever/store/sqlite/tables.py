@@ -1,4 +1,4 @@
-"""The schema of a database, as SQLite describes it, for comparison with the schema of an index."""
+"""The schema that SQLite finds in a file, in a form that can be compared with the tables of ``schema``."""
 
 from __future__ import annotations
 
