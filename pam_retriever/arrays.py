@@ -1,4 +1,4 @@
-"""Concatenated ranges, sums by pair, sets, the largest values, arrays that grow, and numbers."""
+"""Concatenated ranges, sums by pair, sets, the largest values, groups, arrays that grow, and numbers."""
 
 from __future__ import annotations
 
@@ -108,6 +108,23 @@ def top(values: Float32, n: int) -> tuple[Int64, Float32]:
     n = min(n, values.shape[1])
     found = np.array([largest(row, n) for row in values], np.int64).reshape(len(values), n)
     return found, values[np.arange(len(values))[:, None], found]
+
+
+def place_of(group: Int64) -> Int64:
+    """Returns how many entries (E,) of the same group come before each; ``group`` is sorted."""
+    return np.arange(len(group)) - np.searchsorted(group, group)
+
+
+def strongest(group: Int64, value: Float32, n: int) -> Int64:
+    """Returns the positions of the ``n`` largest values of each group, by group and falling value; of equal the first.
+
+    Args:
+        group: (E,) the group of each value, in any order.
+        value: (E,).
+        n: the number for each group.
+    """
+    order = np.lexsort((-value, group))
+    return order[place_of(group[order]) < n]
 
 
 def column_as_list(values: Any) -> Any:

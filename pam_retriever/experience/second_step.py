@@ -16,10 +16,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pam_retriever.arrays import added_up
+from pam_retriever.arrays import added_up, strongest
 from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.experience.walk import walk
-from pam_retriever.types import Bools, Float32, Int64
+from pam_retriever.types import Bools, Int64
 
 EPISODIC = 4  # a cue with at most this many linked memories per window was experienced once or twice
 FOLLOWED = 16  # the strongest links of a cue, which the second step follows
@@ -41,13 +41,13 @@ def second_step(links_of: Callable[[Int64], Links], links: Links, window: int, o
         Query, row and share of the memories that are reached, once per pair, sorted. Other cues have none.
     """
     query, row, strength = links
-    follows = _strongest(query, strength, FOLLOWED)
+    follows = strongest(query, strength, FOLLOWED)
     follows = follows[is_frequent(query, window)[follows]]
     query, row, mass = added_up(*walk(links_of, (query[follows], row[follows], strength[follows])))
     ends = row != own[query]
     query, row, mass = query[ends], row[ends], mass[ends]
     share = (mass / np.maximum(np.bincount(query, mass), 1e-30)[query]).astype(np.float32)
-    kept = np.sort(_strongest(query, share, REACHED))
+    kept = np.sort(strongest(query, share, REACHED))
     return query[kept], row[kept], share[kept]
 
 
@@ -63,14 +63,3 @@ def interpolated(linked: Links, reached: Links, weight: float) -> Links:
     shares = linked[2] * (1 - weight * goes_on), weight * reached[2]
     query, row = (np.concatenate([linked[column], reached[column]]) for column in (0, 1))
     return query, row, np.concatenate(shares).astype(np.float32)
-
-
-def _strongest(query: Int64, value: Float32, count: int) -> Int64:
-    """Returns the positions of the ``count`` largest values of each query, by falling value; ``query`` is sorted."""
-    order = np.lexsort((-value, query))
-    return order[place_of(query) < count]
-
-
-def place_of(query: Int64) -> Int64:
-    """Returns how many entries (E,) of the same query come before each; ``query`` is sorted."""
-    return np.arange(len(query)) - np.searchsorted(query, query)

@@ -18,7 +18,7 @@ import numpy as np
 
 from pam_retriever.ann import AnnIndex
 from pam_retriever.ann.selection import Rows, holds
-from pam_retriever.experience.second_step import place_of
+from pam_retriever.arrays import place_of
 from pam_retriever.experience.walk import LEAST, walk
 from pam_retriever.model.keys import weighted
 from pam_retriever.model.scoring import BEST, LOOK_ALIKES, NAMED, channels_of, sharpened

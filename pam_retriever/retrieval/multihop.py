@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from pam_retriever.ann import AnnIndex
 from pam_retriever.ann.selection import Rows
-from pam_retriever.arrays import concatenated
+from pam_retriever.arrays import concatenated, place_of
 from pam_retriever.experience.weighting import rarity
 from pam_retriever.model.keys import Channels, query_vectors, totals
 from pam_retriever.retrieval.candidates import Candidates, Scorer, Tiers
@@ -177,9 +177,7 @@ def _rank(paths: Paths, limit: int, lengths: Int64) -> Int64:
     order = np.lexsort((lengths, -paths.scores, paths.ends, paths.query))
     selected = order[_first_of_each(paths, order)]
     selected = selected[np.lexsort((lengths[selected], -paths.scores[selected], paths.query[selected]))]
-    query = paths.query[selected]
-    position: Int64 = np.arange(len(selected)) - np.searchsorted(query, query)  # rank within its query
-    return selected[position < limit]
+    return selected[place_of(paths.query[selected]) < limit]
 
 
 def _first_of_each(paths: Paths, order: Int64) -> npt.NDArray[np.bool_]:

@@ -10,7 +10,7 @@ get a fixed part of the weight of the links.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -26,7 +26,7 @@ from pam_retriever.training.calibration import (
     leading,
     strength_of,
 )
-from pam_retriever.types import Bools, Float32, ScoringWeights
+from pam_retriever.types import Bools, Float32, Float64, ScoringWeights
 
 FOLDS = 4
 FEWEST = 8  # with fewer cues, similarity alone answers
@@ -96,9 +96,15 @@ def _best_weight(samples: list[Sample]) -> float:
     if len(least) < FEWEST:
         return LEAST
     gains = [np.concatenate([_ndcg(sample, weight) for sample in samples]) - least for weight in WEIGHTS]
-    bounds = [gain.mean() - gain.std(ddof=1) / len(gain) ** 0.5 for gain in gains]
+    best = best_gain(gains, errors=1)
+    return LEAST if best is None else WEIGHTS[best]
+
+
+def best_gain(gains: Sequence[Float32 | Float64], errors: float) -> int | None:
+    """Returns the position of the best gain (Q,), less this number of standard errors; None if none is above 0."""
+    bounds = [float(gain.mean() - errors * gain.std(ddof=1) / len(gain) ** 0.5) for gain in gains]
     best = int(np.argmax(bounds))
-    return WEIGHTS[best] if bounds[best] > 0 else LEAST
+    return best if bounds[best] > 0 else None
 
 
 def _ndcg(sample: Sample, weight: float) -> Float32:

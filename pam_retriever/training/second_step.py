@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from pam_retriever.arrays import added_up, among
+from pam_retriever.arrays import added_up, among, place_of
 from pam_retriever.experience.cooccurrence import Experience, Links
 from pam_retriever.experience.graph import CooccurrenceGraph
-from pam_retriever.experience.second_step import EPISODIC, LATEST, interpolated, is_frequent, place_of, second_step
-from pam_retriever.training.cross_validation import DEPTH, FEWEST, FOLDS
+from pam_retriever.experience.second_step import EPISODIC, LATEST, interpolated, is_frequent, second_step
+from pam_retriever.training.cross_validation import DEPTH, FEWEST, FOLDS, best_gain
 from pam_retriever.types import Bools, Familiarity, Float32, Float64, Int64
 
 WEIGHTS = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -55,14 +55,8 @@ def fit_second_step(
     reached = second_step(links_of, linked, window, cues)
     before = _ndcg(linked, expected, len(cues))[asked]
     after = [_ndcg(added_up(*interpolated(linked, reached, weight)), expected, len(cues))[asked] for weight in WEIGHTS]
-    return _best_weight([found - before for found in after])
-
-
-def _best_weight(gains: list[Float64]) -> float:
-    """Returns the weight with the largest mean gain (Q,) less its error; 0 if no gain is larger than that."""
-    bounds = [float(gain.mean() - ERRORS * gain.std(ddof=1) / len(gain) ** 0.5) for gain in gains]
-    best = int(np.argmax(bounds))
-    return WEIGHTS[best] if bounds[best] > 0 else 0.0
+    best = best_gain([found - before for found in after], ERRORS)
+    return 0.0 if best is None else WEIGHTS[best]
 
 
 def _graph(experience: Experience, mask: Bools) -> CooccurrenceGraph:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pam_retriever.arrays import added_up, top, union
+from pam_retriever.arrays import added_up, strongest, top, union
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.shares import log_share
@@ -86,7 +86,5 @@ class UsedTogether:
 def _strongest(cue: Int64, row: Int64, share: Float32, n: int) -> tuple[Int64, Int64, Float32]:
     """Returns the ``n`` rows of each cue with the largest shares, without duplicates."""
     cue, row, total = added_up(cue, row, share)
-    order = np.lexsort((-total, cue))
-    cue, row, total = cue[order], row[order], total[order]
-    kept = np.arange(len(cue)) - np.searchsorted(cue, cue) < n
+    kept = strongest(cue, total, n)
     return cue[kept], row[kept], total[kept]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pam_retriever import arrays
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.arrays import added_up
 from pam_retriever.experience.graph import CooccurrenceGraph
@@ -113,9 +114,7 @@ def shares(found: Found, queries: int) -> Found:
 def strongest(found: Found, n: int) -> Found:
     """Returns the ``n`` largest values of each question; of equal values the first rows."""
     query, row, value = found
-    order = np.lexsort((-value, query))  # stable sort: the rows of a question rise
-    position = np.arange(len(order)) - np.searchsorted(query[order], query[order])
-    selected = np.sort(order[position < n])
+    selected = np.sort(arrays.strongest(query, value, n))
     return query[selected], row[selected], value[selected]
 
 
