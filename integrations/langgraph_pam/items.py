@@ -74,6 +74,8 @@ class Items:
 
     Args:
         folder: folder of the file, which is created if needed; None keeps the items in memory.
+
+    Attributes:
         clock: returns the time in microseconds since 1970.
 
     Raises:
@@ -81,8 +83,9 @@ class Items:
         StorageError: the file cannot be opened.
     """
 
-    def __init__(self, folder: Path | None, clock: Callable[[], int] = now) -> None:
-        self.clock, self._lock = clock, threading.RLock()
+    def __init__(self, folder: Path | None) -> None:
+        self.clock: Callable[[], int] = now
+        self._lock = threading.RLock()
         self._file = ":memory:" if folder is None else str(folder / FILE)
         self._latest, self._closed = 0, False
         with self._guarded():

@@ -17,7 +17,7 @@ _STOP = re.compile(r"(?<=[^\W\d])\.$")  # of "Fri."
 _ARTICLE = re.compile("(?:the|der|die|das|den|le|la|el|los|las) ", re.IGNORECASE)
 
 
-def read_when(value: When, now: datetime | None = None, *, language: str | None = None) -> tuple[datetime, datetime]:
+def read_when(value: When, now: datetime | None = None) -> tuple[datetime, datetime]:
     """Returns the half-open interval in UTC that ``when=`` means.
 
     Args:
@@ -26,7 +26,6 @@ def read_when(value: When, now: datetime | None = None, *, language: str | None 
             included.
         now: the time to which the words refer; the clock by default. Naive datetimes and dates are in its zone. A naive
             ``now`` is UTC.
-        language: language of the words; detected by default.
 
     Returns:
         Start and end, UTC; ``OPEN_START`` and ``OPEN_END`` for open ends.
@@ -35,13 +34,11 @@ def read_when(value: When, now: datetime | None = None, *, language: str | None 
         InvalidInput: the words name no period or several, the end is before the start, or the type is wrong.
     """
     if isinstance(value, tuple):
-        return _pair(value, now, language)
-    return _moment(value, now, language)
+        return _pair(value, now)
+    return _moment(value, now)
 
 
-def _pair(
-    value: tuple[Moment | None, Moment | None], now: datetime | None, language: str | None
-) -> tuple[datetime, datetime]:
+def _pair(value: tuple[Moment | None, Moment | None], now: datetime | None) -> tuple[datetime, datetime]:
     if len(value) != 2:
         raise InvalidInput(
             f"Got when= of {counted(len(value), 'value')}.", "a pair (start, end)", "Give None for an open end."
@@ -49,25 +46,25 @@ def _pair(
     first, last = value
     if first is None and last is None:
         raise InvalidInput("Got when=(None, None).", "a start or an end", "Leave when= out for all times.")
-    start = OPEN_START if first is None else _moment(first, now, language)[0]
+    start = OPEN_START if first is None else _moment(first, now)[0]
     if last is None:
         end = OPEN_END
     elif isinstance(last, datetime):
         end = _utc(last, local_time(now)[1])
     else:
-        end = _moment(last, now, language)[1]
+        end = _moment(last, now)[1]
     if start >= end and isinstance(first, str) and isinstance(last, str):
-        found = _bare(f"{first} – {last}", now, language)  # ("May", "June"), asked in May
+        found = _bare(f"{first} – {last}", now)  # ("May", "June"), asked in May
         start, end = (found[0].start, found[0].end) if len(found) == 1 else (start, end)
     if start >= end:
         raise InvalidInput(f"Got when= from {start} to {end}.", "a start before the end", "Exchange them, or widen it.")
     return start, end
 
 
-def _moment(value: Moment, now: datetime | None, language: str | None) -> tuple[datetime, datetime]:
+def _moment(value: Moment, now: datetime | None) -> tuple[datetime, datetime]:
     zone = local_time(now)[1]
     if isinstance(value, str):
-        return _words(value, now, language)
+        return _words(value, now)
     if isinstance(value, datetime):
         start = _utc(value, zone).replace(microsecond=0)
         return start, _later(start, timedelta(seconds=1))
@@ -92,10 +89,8 @@ def _utc(at: datetime, zone: tzinfo) -> datetime:
     return to_utc(at, zone) if at.tzinfo is None else to_utc(at.replace(tzinfo=None), at.tzinfo)
 
 
-def _words(value: str, now: datetime | None, language: str | None) -> tuple[datetime, datetime]:
-    found = read_question(value, now, language=language)
-    if not found:
-        found = _bare(value, now, language)
+def _words(value: str, now: datetime | None) -> tuple[datetime, datetime]:
+    found = read_question(value, now) or _bare(value, now)
     if not found:
         raise InvalidInput(f"Got when={value[:80]!r}, which names no time.", _EXPECTED, "Say it in other words.")
     if len(found) > 1:
@@ -105,13 +100,13 @@ def _words(value: str, now: datetime | None, language: str | None) -> tuple[date
     return found[0].start.astimezone(timezone.utc), found[0].end.astimezone(timezone.utc)
 
 
-def _bare(value: str, now: datetime | None, language: str | None) -> list[Period]:
+def _bare(value: str, now: datetime | None) -> list[Period]:
     """Reads words alone that would need a preposition in a question ("2022", "July", "Christmas")."""
     value = _STOP.sub("", value.strip())
     bare = _ARTICLE.sub("", value)
-    for chosen in (language,) if language else tuple(_FRONTS):
-        for front in _FRONTS[chosen]:
-            found = read_question(front + value, now, language=chosen)
+    for language, fronts in _FRONTS.items():
+        for front in fronts:
+            found = read_question(front + value, now, language=language)
             if found and sum(len(period.expression) for period in found) >= len(bare):
                 return found
     return []

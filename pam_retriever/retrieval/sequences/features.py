@@ -29,7 +29,7 @@ UNSEEN = 0.1  # assumed number of occurrences of a memory that was never experie
 REPEATS_READ = 8  # last occurrences of a memory, of which any may have followed itself
 FADING = 0.6  # factor per earlier step, in the mean of the last steps
 STEPS_IN_MEAN = 3
-THROUGH, ONWARD_OF = 20, 200  # memories of a second step, and occurrences of each that are read
+THROUGH = 20  # memories from which the second step starts
 
 CAME_WIDTH = 0.1  # width of the kernel around each memory that came next
 HIDDEN = 0.2  # share of the memories that ``fit`` hides; with this share of unexperienced memories, ``coverage`` is 0
@@ -189,7 +189,7 @@ class NextEvidence:
         found["ahead"] = seen.ahead(graph, allowed)
         found["neighbours_after"], found["neighbours_before"] = transitions.session_neighbours(graph, seen, count)
         first = transitions.strongest(transitions.shares(found["order_1"], count), THROUGH)
-        found["second_step"] = transitions.onward(graph, first, ONWARD_OF, allowed)
+        found["second_step"] = transitions.onward(graph, first, allowed)
         vectors = self._vectors(steps, first)
         near, cosine = self._look_up(vectors)
         found["alike"] = self._after_look_alikes(steps, near[0], cosine[0])
@@ -232,7 +232,6 @@ class NextEvidence:
         return transitions.onward(
             self._graph,
             (query, near[query, position], mass[query, position].astype(np.float32)),
-            ONWARD_OF,
             self._allowed,
         )
 

@@ -15,6 +15,7 @@ from pam_retriever.types import Bools, Float32, Float64, Int64
 REACH = 5  # positions before and after an occurrence that are read
 LATEST = 1_000  # last occurrences of a step that are read
 LAID_ON = 100  # the same, where more positions of each are read
+ONWARD_OF = 200  # last occurrences of a memory whose followers are read
 ORDER = 4  # most steps in a context
 NEIGHBOURS = 200  # sessions that share some of the last steps
 AGED, NEAR = 0.7, 0.6  # factors: per step back in the question; per position from the match
@@ -118,10 +119,10 @@ def strongest(found: Found, n: int) -> Found:
     return query[selected], row[selected], value[selected]
 
 
-def onward(graph: CooccurrenceGraph, seeds: Found, latest: int, allowed: Rows | None) -> Found:
+def onward(graph: CooccurrenceGraph, seeds: Found, allowed: Rows | None) -> Found:
     """Returns the direct followers of the seeds; each seed divides its value among them."""
     query, row, value = seeds
-    owner, at = graph.occurrences(row, latest)
+    owner, at = graph.occurrences(row, ONWARD_OF)
     came = graph.beside(at, 1)[:, 1]
     there = (came >= 0) if allowed is None else holds(allowed, came)
     owner, came = owner[there], came[there]
