@@ -21,7 +21,7 @@ from pam_retriever.store.folder import snapshot, weights
 from pam_retriever.store.folder.manifest import new_manifest
 from pam_retriever.store.growth import settle_growth
 from pam_retriever.store.kinds import repeated
-from pam_retriever.store.learnt import NO_ROWS, forget_rows
+from pam_retriever.store.learnt import NO_ROWS, PREDICTOR, forget_rows
 from pam_retriever.store.model_metadata import FORGOTTEN, read_model, read_window_and_calibration, write_model
 from pam_retriever.store.readwrite import FollowingLock
 from pam_retriever.store.rebuild import Rebuild, TrainedModel
@@ -149,7 +149,7 @@ class EngineStore(Store):
         self.seen = replace(state, model=seen.model)
 
     def _read_model(self, state: State) -> None:
-        model, packed = read_model(self._database.settings), self._database.settings.weights("predictor")
+        model, packed = read_model(self._database.settings), self._database.settings.weights(PREDICTOR)
         if model is None or packed is None:
             self.unpublish_model()
             return
@@ -281,7 +281,7 @@ class EngineRebuild:
                 settle_growth(database, trained.ends)
                 last_trained = database.trajectories.last_number() if last == self._last_trained else self._last_trained
                 write_model(database.settings, model, trained, last_trained, forgotten)
-                database.settings.set_weights("predictor", packed)
+                database.settings.set_weights(PREDICTOR, packed)
             return written
 
         written = store.again(take_over)

@@ -13,12 +13,12 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.store.database import Database, Settings
 from pam_retriever.store.feedback_fit import LearntFrom
 from pam_retriever.store.growth import settle_removed
-from pam_retriever.store.model_metadata import FORGOTTEN, mark_forgotten, read_model
+from pam_retriever.store.model_metadata import FORGOTTEN, MODEL, mark_forgotten, read_model
 from pam_retriever.types import Int64
 
 NO_ROWS: Int64 = np.empty(0, np.int64)
-# settings; weights are stored under the same names, and the predictor of an engine under its own
-MODEL, PREDICTOR = "model", "predictor"
+PREDICTOR = "predictor"  # the name of the weights of the predictor in an engine
+# settings; weights are stored under the same names
 NEXT = "next"  # the weights of the evidence of the next step
 SPREAD = "spread"  # the calibration of the spread of imagined points
 LAST_FIT = "last_fit"  # the report

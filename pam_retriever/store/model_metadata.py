@@ -12,6 +12,7 @@ from pam_retriever.store.rebuild import TrainedModel
 from pam_retriever.types import Calibration
 
 REMEDY = "Restore the folder from a copy, or run pam-retriever repair on it and fit again."
+MODEL = "model"  # the setting; in an engine each generation of keys has its own
 FORGOTTEN = "forgotten"  # a setting: how many times experience was deleted since the predictor learnt it; False for 0
 
 
@@ -21,7 +22,7 @@ def read_model(settings: Settings) -> ModelMetadata | None:
     Raises:
         IndexFormatError: the setting names no predictor.
     """
-    model = settings.get("model")
+    model = settings.get(MODEL)
     if model is not None and not (isinstance(model, dict) and isinstance(model.get("sha256"), str)):
         raise IndexFormatError(
             f"The index has an invalid description of its predictor ({model!r}).",
@@ -70,7 +71,7 @@ def write_model(
         "learnt_to": last_trained,
         "recipe": None if trained.recipe is None else dict(trained.recipe),
     }
-    settings.set("model", {**packed, **about})
+    settings.set(MODEL, {**packed, **about})
     settings.set(FORGOTTEN, forgotten if forgotten != trained.forgotten else False)
 
 

@@ -21,7 +21,7 @@ from pam_retriever.store.folder.lock import WriterLock
 from pam_retriever.store.folder.manifest import FORMAT_VERSION, TENANTS, Manifest, new_manifest, read_manifest
 from pam_retriever.store.folder.tenants import locked_folder_of, root_of, tenants_in
 from pam_retriever.store.folder.weights import read_predictor
-from pam_retriever.store.model_metadata import read_model, read_window_and_calibration
+from pam_retriever.store.model_metadata import MODEL, read_model, read_window_and_calibration
 from pam_retriever.store.sqlite.changes import ENCODERS
 from pam_retriever.store.sqlite.damage import check_structure, check_words, damaged, damaged_requests, damaged_weights
 from pam_retriever.store.sqlite.database import SQLiteDatabase
@@ -317,7 +317,7 @@ def _refit(folder: Path, database: SQLiteDatabase, dim: int) -> tuple[PredictorW
         predictor = _predictor(folder, database, dim)
     except PAMError as error:
         with database.transaction():
-            database.settings.remove("model")
+            database.settings.remove(MODEL)
             database.memories.clear_associations()
         return None, [f"lost: the weights ({error.got}) They cannot be rebuilt: call fit() again."]
     if predictor is None:

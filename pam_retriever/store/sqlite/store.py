@@ -24,7 +24,7 @@ from pam_retriever.store.folder.weights import ModelMetadata, PackedPredictor
 from pam_retriever.store.folder.writable_folder import WritableFolder, remove_other_databases
 from pam_retriever.store.key_indexes import KeyIndexes
 from pam_retriever.store.learnt import NO_ROWS, forget_rows
-from pam_retriever.store.model_metadata import read_model
+from pam_retriever.store.model_metadata import MODEL, read_model
 from pam_retriever.store.readwrite import FollowingLock
 from pam_retriever.store.rebuild import Rebuild
 from pam_retriever.store.space import Space, write_space
@@ -299,7 +299,7 @@ class SQLiteStore(Store):
             if predictor is not None:
                 self.write_associations(rows, indexes.whole)
             if model is not None:
-                database.settings.set("model", {**model, "window": window, "recipe": None})
+                database.settings.set(MODEL, {**model, "window": window, "recipe": None})
             write_space(database, space)
 
         def change() -> None:
