@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,9 +14,9 @@ import numpy.typing as npt
 from pam_retriever.errors import InvalidInput, UnknownId, counted
 
 if TYPE_CHECKING:
-    from pam_retriever.types import Float64  # at run time this import would be a cycle
+    from pam_retriever.types import Float32, Float64  # at run time this import would be a cycle
 
-DRAWS = 2000
+DRAWS, FEWER_DRAWS = 2000, 1000  # of the bootstrap; the fewer for the many results of a fit
 DRAWN_AT_ONCE = 20_000  # questions in memory at once, over several draws
 SHARE = 0.95
 MIXTURE = "mixture"  # the source of a result of all sources together
@@ -291,6 +292,28 @@ def interval(values: Float64, seed: int = 0) -> Interval:
     means = np.concatenate([values[random.integers(0, count, (size, count))].mean(axis=1) for size in sizes])
     low, high = np.quantile(means, [(1 - SHARE) / 2, (1 + SHARE) / 2])
     return Interval(float(values.mean()), float(low), float(high))
+
+
+def mean_interval(
+    values: Float64, seed: int = 0, weights: Float64 | Float32 | None = None, ordered: bool = False
+) -> Interval:
+    """Returns the (weighted) mean over questions and its 95 % bootstrap interval.
+
+    Args:
+        values: (Q,) the values of the questions.
+        seed: the seed of the bootstrap.
+        weights: (Q,) the weights of the questions.
+        ordered: whether the questions are in the order of time. Neighbours in time are correlated, so the bootstrap
+            draws runs (circular block bootstrap, Politis and Romano 1992).
+    """
+    random, n = np.random.default_rng(seed), len(values)
+    weights = np.ones(n) if weights is None else weights
+    run = math.isqrt(n) if ordered else 1
+    first = random.integers(0, n, (FEWER_DRAWS, -(-n // run)))
+    drawn = ((first[:, :, None] + np.arange(run)) % n).reshape(FEWER_DRAWS, -1)[:, :n]
+    means = (values * weights)[drawn].sum(axis=1) / np.maximum(weights[drawn].sum(axis=1), 1e-9)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return Interval(float(np.average(values, weights=weights)), float(low), float(high))
 
 
 def _checked(

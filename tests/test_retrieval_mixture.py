@@ -13,7 +13,7 @@ from conftest import unit
 from benchmarks.real.use_words import Splitter
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.errors import IndexFormatError
-from pam_retriever.evaluation import Validation
+from pam_retriever.evaluation import Validation, mean_interval
 from pam_retriever.retrieval.mixture import logit, past_use
 from pam_retriever.retrieval.mixture.calibration import Calibration, expected_calibration_error
 from pam_retriever.retrieval.mixture.expanded_words import ExpandedWords
@@ -34,7 +34,6 @@ from pam_retriever.retrieval.mixture.past_use import PastUse
 from pam_retriever.retrieval.mixture.pools import Cues, LastAnswer, Pools
 from pam_retriever.retrieval.mixture.popularity import Popularity
 from pam_retriever.retrieval.mixture.profile import Profile
-from pam_retriever.retrieval.mixture.report import mean_interval
 from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
 from pam_retriever.retrieval.mixture.shares import log_share
 from pam_retriever.retrieval.mixture.sources import Similarity, Words

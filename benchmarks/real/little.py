@@ -29,8 +29,8 @@ from benchmarks.real.documents import cached_encoder
 from benchmarks.real.little_tasks import Little
 from benchmarks.real.locomo import FILES
 from pam_retriever import Hits, PredictiveAssociativeIndex
+from pam_retriever.evaluation import mean_interval
 from pam_retriever.retrieval.mixture.calibration import expected_calibration_error, log_loss
-from pam_retriever.retrieval.mixture.report import mean_interval
 
 KS = (5, 10)
 SIZES = (20, 60, 200, 600)

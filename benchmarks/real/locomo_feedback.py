@@ -26,8 +26,8 @@ from benchmarks.real.locomo import FILES, TUNED_ON, index_of
 from benchmarks.real.times import session_times
 from benchmarks.real.use_mixture import priors_for
 from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.evaluation import mean_interval
 from pam_retriever.retrieval.mixture.mixture import Priors
-from pam_retriever.retrieval.mixture.report import mean_interval
 from pam_retriever.timewords.reader import read_question
 
 KS = (5, 10, 20)

@@ -28,11 +28,11 @@ from benchmarks.real.locomo import FILES, TUNED_ON
 from benchmarks.real.use import KS, evaluate_scores
 from benchmarks.real.use_mixture import corpus_of, evidence_builder, history, priors_for, question_cues
 from benchmarks.real.use_tasks import ELSE_LAST, LAST, TASKS, Task, last, read, tuning
+from pam_retriever.evaluation import mean_interval
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.fitting import sample
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS, ask_held_out
 from pam_retriever.retrieval.mixture.mixture import NEVER_USED
-from pam_retriever.retrieval.mixture.report import mean_interval
 
 Scores = npt.NDArray[np.float32]
 RIDGE = 1e-2

@@ -7,14 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from pam_retriever.evaluation import MIXTURE, Validation, Worth
+from pam_retriever.evaluation import MIXTURE, Validation, Worth, mean_interval
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.calibration import expected_calibration_error, log_loss, reliability
 from pam_retriever.retrieval.mixture.fitting import FittedKind, MixtureFit, best_hits
 from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions
 from pam_retriever.retrieval.mixture.mixture import Evidence
 from pam_retriever.retrieval.mixture.repeated_requests import RepeatedRequests
-from pam_retriever.retrieval.mixture.report import mean_interval
 from pam_retriever.store.feedback_fit import KINDS
 from pam_retriever.types import Bools, Float32, Float64, Int64
 
