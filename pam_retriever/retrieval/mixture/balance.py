@@ -14,6 +14,7 @@ from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.corpus import Corpus
 from pam_retriever.retrieval.mixture.holdout import FirstUses, HeldOutQuestions, History, ask_of, join, parts
+from pam_retriever.retrieval.mixture.influence import OF_APPEARANCE, OF_USE
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.mixture.mixture import (
     Evidence,
@@ -116,7 +117,7 @@ def _asked(
             if kind == 0 and len(asked) and asked.influence is not None:
                 choices, influence = asked.choices, asked.influence[asked.choices.question]
                 scores = []
-                for at, column in enumerate((0, 1, 1)):
+                for at, column in enumerate((OF_APPEARANCE, OF_USE, OF_USE)):
                     of = choices.features[:, kinds == at] @ both[kinds == at]
                     scores.append(of[:, 0] * influence[:, column] + of[:, 1] * (1 - influence[:, column]))
                 scored = replace(choices, features=np.stack(scores[:2], axis=1), offset=choices.offset + scores[2])

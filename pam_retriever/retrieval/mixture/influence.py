@@ -11,6 +11,7 @@ from pam_retriever.types import Float32
 WIDTH = 4.0  # of the kernel exp(WIDTH * (cosine - 1)): how often similar requests need the same
 # (benchmarks/priors/fit_nearness.py)
 AT_ONCE = 2_048  # past requests that are compared; of thousands, the first mostly decide
+OF_APPEARANCE, OF_USE, OF_FIT = range(3)  # columns of the influences (Q, 3) that ``Evidence.influence`` returns
 FARTHEST = 0.05  # the share of the held-out requests that may be beyond the reach of what ``fit`` learnt
 NOTHING = 1e-9  # 1 minus less is 1 in float32
 

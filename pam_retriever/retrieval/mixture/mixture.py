@@ -15,7 +15,7 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.mentions.edges import MENTIONS
 from pam_retriever.retrieval.hybrid import LABEL, LEXICAL, TIME
 from pam_retriever.retrieval.mixture.calibration import Calibration
-from pam_retriever.retrieval.mixture.influence import alike, influence
+from pam_retriever.retrieval.mixture.influence import OF_APPEARANCE, OF_FIT, alike, influence
 from pam_retriever.retrieval.mixture.named import BY_WAY, TIMES
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.repeated_requests import RepeatedRequests
@@ -147,9 +147,9 @@ class Mixture:
         """Returns the weights (Q, F) of cues of these kinds (Q,), for the ``influence`` (Q, 3) of past requests."""
         weights: Float32 = self.weights[kind]
         if self.uninfluenced is not None:
-            part: Float32 = np.where(kind[:, None] == 0, influence[:, :2], np.float32(1))[:, self._influenced_by]
+            part: Float32 = np.where(kind[:, None] == 0, influence[:, :OF_FIT], np.float32(1))[:, self._influenced_by]
             weights = part * weights + (1 - part) * self.uninfluenced
-        alike = influence[:, 2:]
+        alike = influence[:, OF_FIT:]
         if self.beyond is not None and alike.min(initial=1) < 1:
             weights = alike * weights + (1 - alike) * self.beyond.weights_of(kind, influence)
         return weights
@@ -179,9 +179,11 @@ class Mixture:
 
     def _reserve(self, influence: Float32) -> Float32:
         """Returns the part (Q,) of the reserve for never-used memories that each question in words has."""
-        part: Float32 = np.ones(len(influence), np.float32) if self.uninfluenced is None else influence[:, 0]
+        part: Float32 = (
+            np.ones(len(influence), np.float32) if self.uninfluenced is None else influence[:, OF_APPEARANCE]
+        )
         if self.beyond is not None:
-            alike = influence[:, 2]
+            alike = influence[:, OF_FIT]
             part = alike * part + (1 - alike) * self.beyond._reserve(influence)
         return part
 

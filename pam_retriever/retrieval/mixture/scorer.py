@@ -19,6 +19,7 @@ from pam_retriever.retrieval.first_mentions import MENTIONED
 from pam_retriever.retrieval.linked import EXPERIENCE, Linked
 from pam_retriever.retrieval.mixture.feedback_evidence import FeedbackEvidence
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS
+from pam_retriever.retrieval.mixture.influence import OF_FIT
 from pam_retriever.retrieval.mixture.learnt_requests import LearntRequests
 from pam_retriever.retrieval.mixture.logit import ranked, softmax
 from pam_retriever.retrieval.mixture.mixture import UNUSED, kinds, united
@@ -150,7 +151,7 @@ class MixtureScorer:
         share, cue = softmax(scores, pools.starts)[order], pools.cue[order]
         weighed = features[order] * mixture.weights_of(kind, influence)[cue]
         contributions = self._contributions(weighed, scores[order] - weighed.sum(axis=1), lead[order])
-        confidence = mixture.confidence(share, rank, kind[cue], influence[cue, 2])
+        confidence = mixture.confidence(share, rank, kind[cue], influence[cue, OF_FIT])
         return self._answers(questions, cue, corpus.rows[pools.row[order]], share, confidence, contributions)
 
     def _answers(
