@@ -97,13 +97,8 @@ def _during(where: dict[str, object] | None, during: object) -> dict[str, object
 
 def hits_of(hits: Hits) -> list[Plain]:
     """Returns hits as ``Hits.to_dicts`` does, with long texts cut."""
-    return [
-        {**hit, **cut(hit["text"]), "name": name_of(hit["id"], hit["text"], hit["metadata"])} for hit in _dicts(hits)
-    ]
-
-
-def _dicts(hits: Hits) -> list[Plain]:
-    return [dict(hit) for hit in hits.to_dicts()]
+    plain: list[Plain] = hits.to_dicts()
+    return [{**hit, **cut(hit["text"]), "name": name_of(hit["id"], hit["text"], hit["metadata"])} for hit in plain]
 
 
 def cut(text: str | None, most: int = LONGEST) -> Plain:
