@@ -12,7 +12,7 @@ from llama_index.core.vector_stores.types import VectorStoreQueryMode
 
 from llama_index_pam.filters import Selection, check_filters, matches, read_filters, select, to_where
 from llama_index_pam.nodes import Found, hit_to_node
-from pam_retriever import Channels, EmptyIndex, Hit, InvalidInput, NotFitted, PredictiveAssociativeIndex, Record
+from pam_retriever import Channels, Hit, InvalidInput, NotFitted, PredictiveAssociativeIndex, Record
 from pam_retriever.adapters.recalling import RecallArguments, recall_accepted
 from pam_retriever.types import Time
 from pam_retriever.validation import check_count, check_finite, check_text, read_numbers
@@ -103,12 +103,9 @@ def recall(
     Raises:
         InvalidInput: several hops are combined with a filter that only Python can apply.
     """
-    try:
-        if selection.by_index:
-            return list(index.recall(query, k, where=selection.where, **options))
-        return _recall_allowed(index, query, k, selection, options)
-    except EmptyIndex:
-        return []
+    if selection.by_index:
+        return list(index.recall(query, k, where=selection.where, **options))
+    return _recall_allowed(index, query, k, selection, options)
 
 
 def _check(query: VectorStoreQuery, settings: dict[str, Any]) -> list[float]:
