@@ -60,7 +60,7 @@ class Sequences(IndexBase):
         Raises:
             InvalidInput, UnknownId: nothing was stored.
         """
-        return self._observe([trajectory])[0]
+        return self.observe_many([trajectory])[0]
 
     def observe_many(self, trajectories: Iterable[TrajectoryLike]) -> list[list[str]]:
         """Like ``observe``, for a list of trajectories in one transaction: stores all of them, or none.
@@ -74,9 +74,6 @@ class Sequences(IndexBase):
         Raises:
             InvalidInput, UnknownId: nothing was stored.
         """
-        return self._observe(trajectories)
-
-    def _observe(self, trajectories: Iterable[TrajectoryLike]) -> list[list[str]]:
         episodes = read_trajectories(trajectories, self.dim)
         self._write(episodes)
         return [list(episode.ids) for episode in episodes]
