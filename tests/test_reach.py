@@ -8,6 +8,7 @@ import numpy as np
 from conftest import unit
 
 from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.retrieval.mixture.balance import Balance
 from pam_retriever.retrieval.mixture.calibration import Calibration
 from pam_retriever.retrieval.mixture.influence import WIDTH, alike, nearest
 from pam_retriever.retrieval.mixture.mixture import Mixture
@@ -64,6 +65,22 @@ def test_a_fit_on_requests_of_one_form_leaves_the_first_hits_of_other_questions(
     assert chats.first_hits() == before
 
 
+def test_only_a_question_beyond_the_reach_estimates_the_weights_before_the_fit(monkeypatch):
+    """The estimate takes half a second with 120 requests, and has to be made anew after a deletion."""
+    chats = Chats(seed=0)
+    index = chats.index
+    index.fit(time_budget=0.1)
+    estimated = []
+    monkeypatch.setattr(Balance, "of", lambda *given, of=Balance.of: estimated.append(given) or of(*given))
+    vector, text = next(iter(index.feedbacks(limit=1))).vector, f"what about {chats.names[0]}"
+    index.delete(["7"])
+    index.recall(vector, 1, text=text)
+    assert not estimated
+    index.recall(*chats.questions[0][:1], 1, text=chats.questions[0][1])
+    index.recall(*chats.questions[1][:1], 1, text=chats.questions[1][1])
+    assert len(estimated) == 1
+
+
 def log_of(*vectors):
     return RequestLog(
         np.array(vectors, np.float32).reshape(-1, 3), [[]] * len(vectors), Uses.of([[0]] * len(vectors)), 2
@@ -92,7 +109,7 @@ def mixtures():
     features, weights = ("a", "b"), np.zeros((3, 2), np.float32)
     weights[0] = 2, 4
     beyond = Mixture(features, weights / 2, (Calibration((1.0, 1.0, 0.0)),) * 3)
-    return Mixture(features, weights, reach=0.5, beyond=beyond), beyond
+    return Mixture(features, weights, reach=0.5, beyond=lambda: beyond), beyond
 
 
 def test_a_question_beyond_the_reach_has_a_mean_of_both_mixtures():

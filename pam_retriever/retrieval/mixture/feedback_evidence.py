@@ -149,6 +149,7 @@ class FeedbackEvidence:
         if selects_all(where):  # the regression has learnt all requests, so a filter must not use it
             self._use_regression(past.numbers)
         self._balance: tuple[int, Balance] | None = None  # and the number of requests that it read
+        self._priors: tuple[int, Mixture] | None = None  # and the number of requests
         self.mixture = self._weigh()
 
     @property
@@ -186,7 +187,7 @@ class FeedbackEvidence:
             self._at = database.feedback.version
             changed = self.corpus.positions(written[:1]) <= self.log.uses.rows.max(initial=-1)
             if changed.any():  # the balance may have read such a memory
-                self._balance = None
+                self._balance = self._priors = None
                 self.mixture = self._weigh()
             return self._follow_requests(database.feedback, view.dim)
 
@@ -243,7 +244,7 @@ class FeedbackEvidence:
             return self._before_fit()
         if self._fitted.reach is None:
             return self._fitted
-        return replace(self._fitted, beyond=self._before_fit())
+        return replace(self._fitted, beyond=self._before_fit)  # few questions need it, and to estimate it takes long
 
     @property
     def _has_fit(self) -> bool:
@@ -252,10 +253,13 @@ class FeedbackEvidence:
 
     def _before_fit(self) -> Mixture:
         """Returns the priors, as far as past requests confirm them."""
-        priors, features, read = Priors.read(), self.evidence.features, requests_read(len(self.log))
-        if self._balance is None or self._balance[0] != read:
-            self._balance = read, Balance.of(self.log, self.corpus, priors, evidence_of)
-        return self._balance[1].apply(features, priors.at(features, len(self.log)))
+        requests = len(self.log)
+        if self._priors is None or self._priors[0] != requests:
+            priors, features, read = Priors.read(), self.evidence.features, requests_read(requests)
+            if self._balance is None or self._balance[0] != read:
+                self._balance = read, Balance.of(self.log, self.corpus, priors, evidence_of)
+            self._priors = requests, self._balance[1].apply(features, priors.at(features, requests))
+        return self._priors[1]
 
 
 def _time(past: PastRequests, at: int) -> tuple[bool, float]:

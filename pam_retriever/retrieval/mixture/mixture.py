@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -131,7 +131,7 @@ class Mixture:
         worded: whether enough requests had words for ``fit`` to find the weights of questions in words.
         reach: the cosine of a question with the nearest past request from which on the weights count in full; see
             ``alike``. None for no such limit.
-        beyond: the mixture of questions that are less alike, which have a mean of both; None for this one.
+        beyond: returns the mixture of questions that are less alike, which have a mean of both; None for this one.
     """
 
     features: tuple[str, ...]
@@ -141,7 +141,7 @@ class Mixture:
     uninfluenced: Float32 | None = None
     worded: bool = True
     reach: float | None = None
-    beyond: Mixture | None = None
+    beyond: Callable[[], Mixture] | None = None
 
     def weights_of(self, kind: Int64, influence: Float32) -> Float32:
         """Returns the weights (Q, F) of cues of these kinds (Q,), for the ``influence`` (Q, 3) of past requests."""
@@ -151,7 +151,7 @@ class Mixture:
             weights = part * weights + (1 - part) * self.uninfluenced
         alike = influence[:, OF_FIT:]
         if self.beyond is not None and alike.min(initial=1) < 1:
-            weights = alike * weights + (1 - alike) * self.beyond.weights_of(kind, influence)
+            weights = alike * weights + (1 - alike) * self.beyond().weights_of(kind, influence)
         return weights
 
     @cached_property
@@ -182,9 +182,9 @@ class Mixture:
         part: Float32 = (
             np.ones(len(influence), np.float32) if self.uninfluenced is None else influence[:, OF_APPEARANCE]
         )
-        if self.beyond is not None:
-            alike = influence[:, OF_FIT]
-            part = alike * part + (1 - alike) * self.beyond._reserve(influence)
+        alike = influence[:, OF_FIT]
+        if self.beyond is not None and alike.min(initial=1) < 1:
+            part = alike * part + (1 - alike) * self.beyond()._reserve(influence)
         return part
 
     def confidence(self, share: Float32, rank: Int64, kind: Int64, alike: Float32 | None = None) -> Float32:
@@ -197,7 +197,7 @@ class Mixture:
             alike: (P,) the last influence of its cue; None for 1.
         """
         if self.beyond is not None and alike is not None and alike.min(initial=1) < 1:
-            inside, outside = self.confidence(share, rank, kind), self.beyond.confidence(share, rank, kind)
+            inside, outside = self.confidence(share, rank, kind), self.beyond().confidence(share, rank, kind)
             return alike * inside + (1 - alike) * outside
         result = np.empty(len(share), np.float32)
         for at, calibration in enumerate(self.calibration):
