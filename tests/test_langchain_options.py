@@ -360,3 +360,14 @@ def test_an_id_that_cannot_be_stored_is_refused_before_anything_is_embedded(give
             store.add_documents([Document("x", id=given)])
     assert embedder.sync_calls == 0
     assert store.index is None
+
+
+def test_an_argument_of_another_store_is_refused_with_the_one_to_use(tmp_path):
+    """Whoever replaces Chroma passes its ``persist_directory`` first."""
+    documents, said = [Document("x")], r"Got collection_name=, persist_directory=.*path.*pass path="
+    others = {"persist_directory": str(tmp_path / "store"), "collection_name": "notes"}
+    with pytest.raises(InvalidInput, match=said):
+        PAMVectorStore.from_documents(documents, TableEmbedder(), **others)
+    with pytest.raises(InvalidInput, match=said):
+        asyncio.run(PAMVectorStore.afrom_documents(documents, TableEmbedder(), **others))
+    assert list(tmp_path.iterdir()) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
@@ -272,6 +273,7 @@ class PAMVectorStore(StoredFeedback, VectorStore):
         **kwargs: Any,
     ) -> Self:
         """Returns a store of texts; ``kwargs`` are arguments of the class."""
+        _check_arguments(cls, kwargs)
         store = cls(embedding, **kwargs)
         store.add_texts(texts, metadatas, ids=ids)
         return store
@@ -287,6 +289,7 @@ class PAMVectorStore(StoredFeedback, VectorStore):
         **kwargs: Any,
     ) -> Self:
         """``from_texts``, asynchronously."""
+        _check_arguments(cls, kwargs)
         store = await run_in_executor(None, partial(cls, embedding, **kwargs))
         await store.aadd_texts(texts, metadatas, ids=ids)
         return store
@@ -672,3 +675,19 @@ def _read_share(lambda_mult: Any) -> float:
     if not 0 <= share <= 1:
         raise InvalidInput(f"Got lambda_mult={lambda_mult!r}.", "a number from 0 to 1", "1 ignores variety.")
     return share
+
+
+def _check_arguments(of: type[PAMVectorStore], given: Iterable[str]) -> None:
+    """Refuses arguments of other stores, such as ``persist_directory`` of Chroma.
+
+    Raises:
+        InvalidInput: the class has no such argument.
+    """
+    known = [one for one in signature(of).parameters.values() if one.name != "embedding"]
+    unknown = sorted(set(given) - {one.name for one in known})
+    if unknown and not any(one.kind is Parameter.VAR_KEYWORD for one in known):
+        raise InvalidInput(
+            f"Got {', '.join(f'{name}=' for name in unknown)}.",
+            f"arguments of {of.__name__}: {', '.join(one.name for one in known)}",
+            "A store is one folder: pass path='folder', or leave it out to keep the documents in memory.",
+        )
