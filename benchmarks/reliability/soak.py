@@ -37,6 +37,7 @@ from benchmarks import report
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
 from pam_retriever.store.folder.repair import check
 
+LONGEST_START = 120  # seconds
 DIM, THREADS = 32, 4
 TENANTS = ("ann", "bob", "cyd")
 WORDS = ("stairs", "cellar", "ointment", "drill", "pliers", "train", "coast", "library", "garden", "letter")
@@ -96,6 +97,7 @@ def run(folder: Path, minutes: float, seed: int, between: tuple[float, float]) -
     reader = _start("read", folder, seed, 0)
     while time.monotonic() < until and not failures:
         writer = _start("write", folder, seed, life)
+        _wait_for_work(writer, folder / f"log{life}")
         time.sleep(float(random.uniform(*between)))
         if writer.poll() is None:
             memory = psutil.Process(writer.pid).memory_info().rss
@@ -122,6 +124,13 @@ def run(folder: Path, minutes: float, seed: int, between: tuple[float, float]) -
     failures += _erased_bytes(index, held)
     counts["memories at the end"] = sum(map(len, held.values()))
     return {"counts": dict(counts), "failures": failures, "level": level}
+
+
+def _wait_for_work(writer: subprocess.Popen[bytes], log: Path) -> None:
+    """Waits for the first call of a writer, because on a busy machine its imports take longer than a life."""
+    latest = time.monotonic() + LONGEST_START
+    while writer.poll() is None and not (log.exists() and log.stat().st_size) and time.monotonic() < latest:
+        time.sleep(0.05)
 
 
 def _start(work: str, folder: Path, seed: int, life: int) -> subprocess.Popen[bytes]:
