@@ -170,7 +170,8 @@ def test_a_changed_memory_that_was_read_is_read_again(changed):
         else:
             index.update(id, vector=vectors[-1])
     index.recall(world.vectors[0], 5, text="subject1")
-    assert evidence(index)._balance[1] == balance_of(index)
+    found = evidence(index)
+    assert found._balance.of(found._read_balance, requests_read(len(found.log))) == balance_of(index)
 
 
 def test_the_times_of_requests_do_not_matter_to_the_clock():

@@ -69,7 +69,9 @@ class Lexicon:
 
     def terms_of(self, texts: Sequence[str]) -> list[list[str]]:
         """Returns the terms of each of several texts, as ``terms`` does for one."""
-        return [self.terms(text) for text in texts] if len(texts) < 2 else self._tokenize.each(texts)
+        if len(texts) == 1:  # a question: other sources ask for its terms, too
+            return [self.terms(texts[0])]
+        return self._tokenize.each(texts)
 
     def best(self, terms: list[str], n: int, allowed: Rows | None) -> Int64:
         """Returns the ``n`` rows with the highest BM25 of their own words, without rows that hold no term."""

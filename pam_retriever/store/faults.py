@@ -35,9 +35,8 @@ SQLITE_ADVICE = {
     "unable to open": "Check who may write there, and in the folder for temporary files (TMPDIR), or open it with"
     " read_only=True.",
 }
-LONGEST_PATH = (
-    504  # bytes; SQLite takes 512 with the ends of the names of its journals, and says only that it cannot open
-)
+# bytes; SQLite takes 512 with the ends of the names of its journals, and says only that it cannot open
+LONGEST_PATH = 504
 DAMAGE = ("malformed", "decode", "file format")
 CALLED = "user-defined function raised exception"  # SQLite's message for an error of a Python function that it called
 

@@ -77,8 +77,9 @@ class Corpus:
         self._lengths = None
         if self._names is not None:
             self._names.grow(len(self))
-            for at, row in zip(self.positions(written).tolist(), written.tolist(), strict=True):
-                self._names.put(at, self.lexicon.terms(_name_of(*contents[row])))
+            names = self.lexicon.terms_of([_name_of(*contents[row]) for row in written.tolist()])
+            for at, terms in zip(self.positions(written).tolist(), names, strict=True):
+                self._names.put(at, terms)
         return True
 
     def __len__(self) -> int:

@@ -26,6 +26,7 @@ from pam_retriever.retrieval.mixture.learnt_requests import LearntRequests, UseR
 from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors
 from pam_retriever.retrieval.mixture.named import Mentions, Times
 from pam_retriever.retrieval.mixture.past_use import PastUse
+from pam_retriever.retrieval.mixture.pools import LastAnswer
 from pam_retriever.retrieval.mixture.popularity import Popularity
 from pam_retriever.retrieval.mixture.profile import Profile
 from pam_retriever.retrieval.mixture.repeated_requests import RepeatedRequests
@@ -148,8 +149,7 @@ class FeedbackEvidence:
         self._fitted = None if fitted is None else Mixture.from_dict(fitted)
         if selects_all(where):  # the regression has learnt all requests, so a filter must not use it
             self._use_regression(past.numbers)
-        self._balance: tuple[int, Balance] | None = None  # and the number of requests that it read
-        self._priors: tuple[int, Mixture] | None = None  # and the number of requests
+        self._balance, self._priors = LastAnswer[Balance](), LastAnswer[Mixture]()
         self.mixture = self._weigh()
 
     @property
@@ -187,7 +187,7 @@ class FeedbackEvidence:
             self._at = database.feedback.version
             changed = self.corpus.positions(written[:1]) <= self.log.uses.rows.max(initial=-1)
             if changed.any():  # the balance may have read such a memory
-                self._balance = self._priors = None
+                self._balance, self._priors = LastAnswer(), LastAnswer()
                 self.mixture = self._weigh()
             return self._follow_requests(database.feedback, view.dim)
 
@@ -253,13 +253,15 @@ class FeedbackEvidence:
 
     def _before_fit(self) -> Mixture:
         """Returns the priors, as far as past requests confirm them."""
-        requests = len(self.log)
-        if self._priors is None or self._priors[0] != requests:
-            priors, features, read = Priors.read(), self.evidence.features, requests_read(requests)
-            if self._balance is None or self._balance[0] != read:
-                self._balance = read, Balance.of(self.log, self.corpus, priors, evidence_of)
-            self._priors = requests, self._balance[1].apply(features, priors.at(features, requests))
-        return self._priors[1]
+        return self._priors.of(self._read_priors, len(self.log))
+
+    def _read_priors(self) -> Mixture:
+        features, requests = self.evidence.features, len(self.log)
+        balance = self._balance.of(self._read_balance, requests_read(requests))
+        return balance.apply(features, Priors.read().at(features, requests))
+
+    def _read_balance(self) -> Balance:
+        return Balance.of(self.log, self.corpus, Priors.read(), evidence_of)
 
 
 def _time(past: PastRequests, at: int) -> tuple[bool, float]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from pam_retriever.store.folder import handles
 from pam_retriever.store.folder.companions import holds_log
 
-State = tuple[int, int, int, bool]
+State = tuple[int, int, int, bool]  # inode, bytes, time of the last change in ns, and whether there is a log
 
 
 def write_copy(source: sqlite3.Connection, path: Path) -> None:
@@ -40,7 +40,7 @@ def read_copy(path: Path, settled: bool, copy: sqlite3.Connection, timeout: floa
         try:
             source.backup(copy)
         finally:
-            source.close()
+            source.close()  # before it counts as closed
             handles.disconnected(inode)
 
 
