@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 from conftest import unit
 
+from benchmarks.real.use_mixture import FITTED, PRIORS_ALONE, library_scores
+from benchmarks.real.use_tasks import Requests, Task
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.retrieval.mixture.balance import Balance
 from pam_retriever.retrieval.mixture.calibration import Calibration
@@ -79,6 +81,27 @@ def test_only_a_question_beyond_the_reach_estimates_the_weights_before_the_fit(m
     index.recall(*chats.questions[0][:1], 1, text=chats.questions[0][1])
     index.recall(*chats.questions[1][:1], 1, text=chats.questions[1][1])
     assert len(estimated) == 1
+
+
+def test_the_tasks_of_use_judge_the_answers_to_questions_beyond_the_reach():
+    chats = Chats(seed=0)
+    stored, past = chats.index.find(), list(chats.index.feedbacks())
+    texts, vectors = [one.text for one in stored], np.stack([one.vector for one in stored])
+    requests = Requests(
+        [one.text for one in past],
+        np.stack([one.vector for one in past]),
+        [[int(id) for id in one.used] for one in past],
+    )
+    facts = list(range(len(stored) - FACTS, len(stored)))
+    questions = Requests(
+        [text for _, text in chats.questions],
+        np.stack([vector for vector, _ in chats.questions]),
+        [[at] for at in facts],
+    )
+    task = Task("chats", texts, vectors, requests, questions, np.full(FACTS, -1), np.ones(len(stored), bool))
+    found = library_scores(task, {"priors": "shipped", "seed": 0, "fit": True})
+    first = {name: scores.argmax(axis=1).tolist() for name, scores in found.items()}
+    assert first[FITTED] == first[PRIORS_ALONE]
 
 
 def log_of(*vectors):

@@ -50,7 +50,8 @@ def library_scores(task: Task, options: dict[str, Any], reported: dict[str, Any]
         mixture = fitted.mixture
         if learnt is not None:
             evidence, mixture = evidence_of(corpus, log, learnt.regression), learnt.mixture
-        answers[FITTED] = evidence, replace(mixture, beyond=before_fit(evidence))
+        outside = before_fit(evidence)
+        answers[FITTED] = evidence, replace(mixture, beyond=lambda: outside)
     if reported is not None:
         reported["balance"] = asdict(balance)
         reported["validation"] = validation
