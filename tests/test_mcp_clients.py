@@ -21,8 +21,28 @@ from test_mcp import SERVE, ask, folder  # noqa: F401
 from benchmarks.reliability.mcp_kills import WordModel
 from pam_retriever.apps.mcp.folder import SharedFolder
 from pam_retriever.apps.mcp.server import MemoryServer
+from pam_retriever.limits import MAX_ID_BYTES
 
 COMMAND = [sys.executable, "-m", "pam_retriever", "mcp"]
+
+
+async def test_memories_of_programs_with_long_ids_can_be_named(folder):  # noqa: F811
+    """The index is a normal one, so programs may have stored memories under any id and in any session."""
+    id, session = "i" * MAX_ID_BYTES, "s" * MAX_ID_BYTES
+    with folder.writing() as index:
+        index.append(session, text="The stairs were damp", id=id)
+    async with Client(MemoryServer(folder, code=False)) as client:
+        then = await ask(client, "remember", text="I slipped", session=session)
+        (after,) = (await ask(client, "what_happened_with", id=id))["after"]
+        assert after["id"] == then["id"]
+        await ask(client, "feedback", question="Where is it damp?", used=[id], unused=[then["id"]])
+        assert (await ask(client, "forget", ids=[id], confirm=1))["forgotten"] == 1
+
+
+async def test_metadata_are_not_described_as_a_filter(folder):  # noqa: F811
+    async with Client(MemoryServer(folder, code=False)) as client:
+        schemas = {tool.name: json.dumps(tool.input_schema) for tool in (await client.list_tools()).tools}
+    assert {name for name, schema in schemas.items() if "Limits memories" in schema} == {"recall", "forget"}
 
 
 @pytest.mark.slow
@@ -59,6 +79,25 @@ async def test_a_question_is_answered_while_many_writes_wait(tmp_path):
                 await ask(client, "status")
     assert len(patient.reader()) == 61
     patient.close()
+
+
+async def test_what_is_forgotten_is_in_no_file(tmp_path):
+    """Servers that rest after a write must not keep the journal: it would grow, and hold what was deleted."""
+    folders = [SharedFolder(tmp_path / "memory", WordModel(), fit_after=None) for _ in range(2)]
+    async with (
+        Client(MemoryServer(folders[0], code=False)) as one,
+        Client(MemoryServer(folders[1], code=False)) as other,
+    ):
+        for number in range(4):
+            await ask(one, "status")
+            await ask(other, "status")
+            await ask((one, other)[number % 2], "remember", text=f"password {number}", session="private")
+        await ask(one, "forget", filter={}, confirm=4)
+        files = [file for file in (tmp_path / "memory").iterdir() if file.is_file()]
+        assert not [file.name for file in files for word in (b"password", b"private") if word in file.read_bytes()]
+        assert sum(file.stat().st_size for file in files if file.name.endswith("-wal")) == 0
+    for shared in folders:
+        shared.close()
 
 
 @pytest.mark.parametrize("id", ["/etc/hosts", "../notes", "..", "C:\\notes", "//server/notes", "/"])

@@ -8,6 +8,7 @@ from contextlib import closing
 
 import pytest
 
+from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.store.folder.manifest import MANIFEST
 from pam_retriever.store.sqlite import snapshots as module
 from pam_retriever.store.sqlite.connection import Connection
@@ -63,6 +64,21 @@ def test_the_writer_can_empty_its_journal_between_queries(writer):
         writer.write()
         assert not writer.connection.settle()
     assert writer.connection.settle()
+
+
+def test_a_refresh_leaves_the_journal_to_the_writer(tmp_path):
+    """A reader that refreshes and then rests must not make the journal of the writers grow without end."""
+    with PredictiveAssociativeIndex.open(tmp_path / "x", dim=2) as index:
+        index.add([[1, 0]], ["first"], texts=["a secret"])
+    with PredictiveAssociativeIndex.open(tmp_path / "x", read_only=True, follow=True) as reader:
+        for id in ("second", "third"):
+            with PredictiveAssociativeIndex.open(tmp_path / "x") as index:
+                index.delete(["first"])
+                index.add([[0, 1]], [id])
+            assert reader.refresh()
+            assert sum(file.stat().st_size for file in (tmp_path / "x").glob("*-wal")) == 0
+        assert not any(b"a secret" in file.read_bytes() for file in (tmp_path / "x").iterdir() if file.is_file())
+        assert reader.search([0, 1], k=3).ids == ["second", "third"]
 
 
 def test_a_renewed_snapshot_is_that_of_the_next_query(writer):

@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from pam_retriever.limits import MAX_ID_BYTES
 from pam_retriever.types import Direction
 
-LONGEST_TEXT, LONGEST_NAME, MOST_IDS = 100_000, 1_000, 1_000
+LONGEST_TEXT, MOST_IDS = 100_000, 1_000
 
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT, pattern=r"\S")]
 Question = Annotated[str, Field(min_length=1, max_length=10_000, pattern=r"\S", description="What you want to know.")]
-Id = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_BYTES)]
 Count = Annotated[int, Field(strict=True, ge=1, le=100, description="Largest number of results.")]
 Way = Annotated[
     Direction | None, Field(description="Only steps after the memory, or before it, in any session; null for both.")
@@ -28,7 +29,7 @@ ChangeInWords = Annotated[str, Field(max_length=10_000, description="The change 
 SessionName = Annotated[
     str,
     Field(
-        max_length=LONGEST_NAME,
+        max_length=MAX_ID_BYTES,
         description="Name of the session. If empty, the session of this connection; over HTTP it may be a new one: "
         "then pass the name that the first call returned.",
     ),
@@ -39,4 +40,8 @@ Filter = Annotated[
         description="Limits memories by their metadata, such as {'session': 'x'} or {'year': {'$gte': 2020}}. "
         "Operators: $eq $ne $gt $gte $lt $lte $in $nin $exists $contains $and $or $not."
     ),
+]
+Metadata = Annotated[
+    dict[str, Any],
+    Field(description="Facts about the memory, which filters can test later, such as {'user': 'ann', 'year': 2020}."),
 ]

@@ -23,7 +23,7 @@ from mcp_types import Resource, ToolAnnotations
 
 from pam_retriever.__about__ import __version__
 from pam_retriever.apps.mcp.answers import NOTICE, StoredMemory, shortened
-from pam_retriever.apps.mcp.arguments import Filter, SessionName, Text
+from pam_retriever.apps.mcp.arguments import Metadata, SessionName, Text
 from pam_retriever.apps.mcp.folder import SharedFolder
 from pam_retriever.apps.mcp.refusals import PlainTool
 from pam_retriever.apps.mcp.tools import Tools
@@ -106,7 +106,7 @@ class MemoryServer(MCPServer[Any]):
         ]
 
     def remember(
-        self, text: Text, context: Context[Any, Any], session: SessionName = "", metadata: Filter | None = None
+        self, text: Text, context: Context[Any, Any], session: SessionName = "", metadata: Metadata | None = None
     ) -> StoredMemory:
         """Stores a memory as the next step of a session, by default that of the client."""
         return self._memories.remember(text, session or self._session_of(context), metadata)

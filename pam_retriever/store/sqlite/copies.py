@@ -202,6 +202,11 @@ class Copies:
         else:
             self.build()
 
+    def let_writer_settle(self) -> None:
+        """Releases the snapshot of ``catch_up`` if the next query takes a new one. Nobody may be reading."""
+        if self._snapshots is not None:
+            self._snapshots.release()
+
     def catch_up(self) -> bool:
         """Updates the copies to the folder that they were read from; returns whether it changed. Nobody may read then.
 

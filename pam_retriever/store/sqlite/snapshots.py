@@ -61,6 +61,12 @@ class Snapshots:
             self._stamp = _stamp(self._folder)
             self._renew()
 
+    def release(self) -> None:
+        """Releases the snapshot of ``renew``, because no query comes next. Nobody may be reading."""
+        with self._mutex:
+            self._open = False
+            self._connection.end_snapshot()
+
     def forget(self) -> None:
         """Forgets the state of the folder, so that no snapshot is recent before the next ``renew``."""
         with self._mutex:

@@ -94,7 +94,9 @@ class SQLiteStore(Store):
             IndexFormatError: the folder is damaged, gone, or has another index.
         """
         if self.database.read_only:
-            return self.copies.catch_up()
+            changed = self.copies.catch_up()
+            self.copies.let_writer_settle()  # a reader that rests must not keep the journal
+            return changed
         if self.folder is None:
             raise InvalidInput(
                 "refresh() was called on an index in memory.",
