@@ -31,6 +31,7 @@ PROGRAMS = [
     "real.lexical --texts 200",
     "real.locomo",
     "real.locomo_feedback --dialogues 1",
+    "real.typing_errors --most 1",
     "real.unnamed",
     "real.use --tasks toollens --tune weights --most 5",
     "real.use --tasks code-flask --protocols curve --tune weights --most 5 --without-fit",

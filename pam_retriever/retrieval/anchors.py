@@ -55,7 +55,7 @@ def read_anchor(text: str, lexicon: Lexicon, dated: DatedMemories, allowed: Rows
         allowed: sorted rows of the memories that may be about the event; None for all.
     """
     found = _ANCHOR.search(text)
-    terms = list(dict.fromkeys(lexicon.terms(found[2]))) if found else []
+    terms = list(dict.fromkeys(lexicon.asked(found[2]))) if found else []
     if found is None or not 1 <= len(terms) <= MOST_TERMS:
         return None
     row = _memory_of(terms, lexicon, allowed)

@@ -123,7 +123,7 @@ class HybridScorer:
         assert cues.texts is not None
         association, towards = evidence
         lexicon, links, query = self._lexicon, self._view.links, cues.given[at]
-        terms = lexicon.terms(cues.texts[at])
+        terms = lexicon.asked(cues.texts[at])
         by_words = lexicon.scores(terms)
         candidates = union(near[near >= 0], best_of(by_words, n, allowed))
         time_evidence = None if self._times is None else self._times.evidence(cues.texts[at], cues.visible)

@@ -14,7 +14,8 @@ import numpy as np
 
 from pam_retriever.ann.selection import Rows
 from pam_retriever.arrays import largest
-from pam_retriever.retrieval.postings import NOWHERE, Postings, TermScores, Words
+from pam_retriever.mentions.spelling import misspellings
+from pam_retriever.retrieval.postings import MOST_OCCURRENCES, NOWHERE, Postings, TermScores, Words
 from pam_retriever.store.database import Database
 from pam_retriever.store.sqlite.words import shared_tokenizer
 from pam_retriever.types import Float32, Int64
@@ -66,6 +67,27 @@ class Lexicon:
         if last != text:
             self._last = text, (terms := self._tokenize(text))
         return terms[:]
+
+    def asked(self, text: str) -> list[str]:
+        """Returns the terms of a question, as ``terms`` does, and the terms that mistyped ones may be meant to be.
+
+        A term that no memory holds is joined by the most frequent one that differs from it by one typing error.
+        """
+        terms, words = self.terms(text), self._now()
+        return sorted({*terms, *filter(None, (self._meant(words, term) for term in terms))})
+
+    def _meant(self, words: Words, term: str) -> str | None:
+        if term not in words.meant:
+            known = self._held(words, term)
+            near = [] if known else self._database.memories.held(misspellings(term))
+            held = [(self._held(words, one), one) for one in near]
+            words.meant[term] = max(held)[1] if held and max(held)[0] else None
+        return words.meant[term]
+
+    def _held(self, words: Words, term: str) -> int:
+        """Returns in how many texts and labels a term is, or so many if it is too frequent to be read."""
+        found = [self._posting(words, term, column) for column in ("text", "labels")]
+        return sum(MOST_OCCURRENCES if one.frequent else len(one.rows) for one in found)
 
     def terms_of(self, texts: Sequence[str]) -> list[list[str]]:
         """Returns the terms of each of several texts, as ``terms`` does for one."""

@@ -102,7 +102,7 @@ class Mentioning:
             found: rows, which include the best by similarity and the best by words.
             allowed: sorted rows to choose from; None for all.
         """
-        terms, most = self._lexicon.query_terms(self._lexicon.terms(text)), float(by_words[found].max(initial=0))
+        terms, most = self._lexicon.query_terms(self._lexicon.asked(text)), float(by_words[found].max(initial=0))
         mention_query = MentionQuery(self._view, self._lexicon, query, allowed).with_words(text, terms, by_words, most)
         found = found[mention_query.allowed(found)]
         scores = mention_query.scores(found)

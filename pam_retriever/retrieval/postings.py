@@ -118,7 +118,7 @@ class TermScoreCache:
 
 @dataclass(frozen=True)
 class Words:
-    """Word statistics of one version. Threads share them, so only ``postings`` and ``scores`` grow, by whole entries.
+    """Word statistics of one version. Threads share them: only ``postings``, ``scores`` and ``meant`` grow, by entries.
 
     Attributes:
         version: the ``words_version``.
@@ -127,6 +127,7 @@ class Words:
         characters: the length of all texts.
         postings: by term and column, those that were read.
         scores: the BM25 of the texts by term.
+        meant: by term of a question, the term that it may be meant to be; None for none.
     """
 
     version: int
@@ -134,6 +135,7 @@ class Words:
     has_text: Bools
     characters: int
     postings: dict[tuple[str, str], Postings] = field(default_factory=dict)
+    meant: dict[str, str | None] = field(default_factory=dict, init=False)
     scores: TermScoreCache = field(default_factory=lambda: TermScoreCache(KEPT), init=False)
     count: int = field(init=False)
 

@@ -112,6 +112,9 @@ class Memories(Protocol):
             most: bound on the rows, or on the occurrences, that are read.
         """
 
+    def held(self, terms: Sequence[str]) -> list[str]:
+        """Returns those of some stemmed terms that the text or a label of some memory holds."""
+
     def lengths(self) -> tuple[Int64, Int64]:
         """Returns the rows that have a text, and the length of each text in characters."""
 

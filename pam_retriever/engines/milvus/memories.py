@@ -180,6 +180,9 @@ class MilvusMemories:
     def positions(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
         return self._postings.positions(term, column, most)
 
+    def held(self, terms: Sequence[str]) -> list[str]:
+        return self._postings.held(terms)
+
     def lengths(self) -> tuple[Int64, Int64]:
         return self._postings.lengths()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,6 +46,16 @@ class Postings:
                     [term, column == "labels", most],
                 )
             )
+
+    def held(self, terms: Sequence[str]) -> list[str]:
+        """See ``Memories.held``."""
+        with self._mutex, self._table:
+            self._follow()
+            found = self._table.execute(
+                "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM words WHERE term = value)",
+                [json.dumps(list(terms))],
+            )
+            return [term for (term,) in found]
 
     def lengths(self) -> tuple[Int64, Int64]:
         """See ``Memories.lengths``."""

@@ -166,6 +166,10 @@ class PostgresMemories:
         )
         return _numbers([(row,) for row, _ in found]), _numbers([(times,) for _, times in found])
 
+    def held(self, terms: Sequence[str]) -> list[str]:
+        found = self._database.fetch("SELECT DISTINCT term FROM words WHERE term = ANY(%s)", [list(terms)])
+        return [term for (term,) in found]
+
     def lengths(self) -> tuple[Int64, Int64]:
         found = self._database.fetch("SELECT row, char_length(text) FROM memories WHERE text IS NOT NULL")
         return _numbers([(row,) for row, _ in found]), _numbers([(length,) for _, length in found])

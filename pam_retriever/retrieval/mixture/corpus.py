@@ -150,8 +150,10 @@ class Corpus:
         """
         if texts is None:
             contents = self.view.database.memories.contents(rows[rows >= 0])
-            texts = [contents[row][1] or "" if row >= 0 else "" for row in rows.tolist()]
-        return Cues(vectors, self.lexicon.terms_of(texts), self.positions(rows))
+            words = self.lexicon.terms_of([contents[row][1] or "" if row >= 0 else "" for row in rows.tolist()])
+        else:
+            words = [self.lexicon.asked(text) for text in texts]
+        return Cues(vectors, words, self.positions(rows))
 
     def take(self, at: Int64) -> Cues:
         """Returns stored memories at positions (m,) as cues."""

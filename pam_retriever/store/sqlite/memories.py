@@ -321,6 +321,10 @@ class SQLiteMemories:
         self._connection.ensure(words.VOCABULARY)
         return words.positions(self._connection.fetch, term, column, most)
 
+    def held(self, terms: Sequence[str]) -> list[str]:
+        self._connection.ensure(words.VOCABULARY)
+        return words.held(self._connection.fetch, terms)
+
     def lengths(self) -> tuple[Int64, Int64]:
         return words.lengths(self._connection.fetch)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import weakref
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -124,6 +125,20 @@ def positions(fetch: Fetch, term: str, column: str, most: int) -> tuple[Int64, I
         return np.empty(0, np.int64), np.empty(0, np.int64)
     rows, counts = np.unique(_numbers(found), return_counts=True)
     return rows, counts.astype(np.int64)
+
+
+def held(fetch: Fetch, terms: Sequence[str]) -> list[str]:
+    """Returns those of some sorted terms that some memory holds."""
+    found, at = [], 0
+    while at < len(terms):  # from one stored term to the next: most terms of ``terms`` are between two of them
+        stored = fetch("SELECT term FROM temp.places WHERE term >= ? LIMIT 1", [terms[at]])
+        if not stored:
+            break
+        at = bisect_left(terms, stored[0][0], at)
+        if at < len(terms) and terms[at] == stored[0][0]:
+            found.append(terms[at])
+            at += 1
+    return found
 
 
 def lengths(fetch: Fetch) -> tuple[Int64, Int64]:
