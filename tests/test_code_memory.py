@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -18,6 +19,8 @@ from pam_retriever.apps.code.memory import CodeMemory
 from pam_retriever.apps.code.repository import Repository
 from pam_retriever.apps.code.texts import file_text, message_text, path_words
 from pam_retriever.embedding import Embedder
+
+AUTHOR = ("-c", "user.name=Ann", "-c", "user.email=ann@example.com")
 
 
 def embed(texts: list[str]) -> np.ndarray:
@@ -203,6 +206,40 @@ def test_another_branch_and_back(history):
         update(index, history.folder, branch)
     whole = fresh()
     update(whole, history.folder, "main")
+    assert contents(index) == contents(whole)
+
+
+def test_commits_that_were_squashed_take_their_renames_along(history):
+    """Both branches end with the same files, but only in one of them the first file was moved."""
+    history.commit("Begin", {"a.py": "a\n" * 9, "b.py": "b\n"})
+    history.commit("Edit", {"a.py": "a\n" * 8 + "x\n", "b.py": "bb\n"})
+    history.commit("Move", branch="moved", start="main", renames=[("a.py", "c.py")])
+    history.commit("Another a", {"a.py": "another\n"}, branch="moved")
+    history.commit("All at once", {"a.py": "another\n", "c.py": "a\n" * 8 + "x\n"}, branch="squashed", start="main")
+    history.write("squashed")
+    index = fresh()
+    for branch in ("moved", "squashed", "moved"):
+        update(index, history.folder, branch)
+        whole = fresh()
+        update(whole, history.folder, branch)
+        assert contents(index) == contents(whole)
+
+
+@pytest.mark.parametrize("name", [b"two\nlines.py", b"caf\xe9.py"])
+def test_a_file_that_comes_back_brings_its_history_whatever_its_name(history, name):
+    """Git reads paths line by line and as bytes; the index has them as text."""
+    for content, beside in ((b"a\n", "old.py"), (None, "old.py"), (b"again\n", "new.py")):
+        path = history.folder / os.fsdecode(name)
+        path.unlink() if content is None else path.write_bytes(content)
+        (history.folder / beside).write_text(f"{content}\n")
+        git(history.folder, "add", "--all")
+        git(history.folder, *AUTHOR, "commit", "--quiet", "-m", f"Write {content}")
+        if content is None:
+            index = fresh()
+            update(index, history.folder)
+    update(index, history.folder)
+    whole = fresh()
+    update(whole, history.folder)
     assert contents(index) == contents(whole)
 
 

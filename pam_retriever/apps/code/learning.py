@@ -185,9 +185,13 @@ def _learn(
     tip, since = report.head, past.since
     commits = list(repository.commits(tip, since))
     files = _Files(index, repository, tip)
-    files.follow(_renames(repository, past, tip, commits))
-    if since is not None and repository.changed_before(since, files.new_paths()):
-        # a path that had a file before has one again, so older commits matter
+    renames = _renames(repository, past, tip, commits)
+    files.follow(renames)
+    if since is not None and (
+        repository.changed_before(since, files.new_paths())
+        or (not past.linear and (any(renames) or _moved(commits) or _moved(repository.commits(since, tip))))
+    ):
+        # a path that had a file before has one again, or a rename is gone or new, so older commits are of other files
         since, commits = None, list(repository.commits(tip))
     record = {"kind": REPOSITORY, "path": str(repository.path.resolve()), **settings}
     files.store({**record, "head": since, "files_at": tip}, report)
@@ -213,6 +217,10 @@ def _forget(index: PredictiveAssociativeIndex, report: LearningReport) -> dict[s
     report.forgotten = index.delete_feedback(where={"kind": COMMIT})
     index.delete_trajectory(where={"kind": FILE})
     return vectors
+
+
+def _moved(commits: Iterable[Commit]) -> bool:
+    return any(change.before is not None for commit in commits for change in commit.changes)
 
 
 def _renames(repository: Repository, past: _Past, tip: str, commits: list[Commit]) -> list[list[Change]]:

@@ -141,10 +141,14 @@ class Repository:
         return self._run("rev-list", tip, f"^{since}", "--").stdout.decode().split()
 
     def changed_before(self, commit: str, paths: Sequence[str]) -> bool:
-        """Returns whether ``commit`` or an earlier commit changed a file at one of these paths."""
+        """Returns whether ``commit`` or an earlier commit may have changed a file at one of these paths."""
+        if any(
+            "\n" in path or "\\x" in path for path in paths
+        ):  # no line, or perhaps bytes that are no UTF-8: not asked
+            return True
         if not paths:
             return False
-        given = "\n".join([commit, "--", *(path for path in paths if "\n" not in path)])
+        given = "\n".join([commit, "--", *paths])
         return bool(
             self._run(
                 "--literal-pathspecs", "rev-list", "-1", "--stdin", given=given.encode("utf-8", "replace")
