@@ -46,6 +46,7 @@ def contents(index: PredictiveAssociativeIndex) -> dict[str, object]:
     return {
         "files": {one.metadata["path"]: (one.text, one.metadata["blob"]) for one in index.find({"kind": FILE})},
         "commits": {one.id: (one.text, {path[id] for id in one.used}, one.timestamp) for one in index.feedbacks()},
+        "order": [one.id for one in index.feedbacks()],  # recent commits count more
         "together": {one.id: {path[id] for id in one.ids} for one in index.trajectories() if len(one.ids) > 1},
     }
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
+from itertools import groupby
 from typing import TypedDict
 
 import numpy as np
@@ -340,15 +341,14 @@ def store(index: PredictiveAssociativeIndex, new_commits: list[NewCommit], vecto
         vectors: vectors of messages that are already embedded.
     """
     index.observe_many([Trajectory(ids=commit.used, id=commit.id) for commit in new_commits if len(commit.used) > 1])
-    for known in (True, False):
-        some = [commit for commit in new_commits if (commit.message in vectors) == known]
-        if some:
-            messages = [commit.message for commit in some]
-            index.feedback(
-                np.stack([vectors[message] for message in messages]) if known else messages,
-                [commit.used for commit in some],
-                text=messages if known else None,
-                metadata=[{"kind": COMMIT} for _ in some],
-                timestamp=[commit.time for commit in some],
-                id=[commit.id for commit in some],
-            )
+    for known, together in groupby(new_commits, lambda commit: commit.message in vectors):  # recent ones count more
+        some = list(together)
+        messages = [commit.message for commit in some]
+        index.feedback(
+            np.stack([vectors[message] for message in messages]) if known else messages,
+            [commit.used for commit in some],
+            text=messages if known else None,
+            metadata=[{"kind": COMMIT} for _ in some],
+            timestamp=[commit.time for commit in some],
+            id=[commit.id for commit in some],
+        )
