@@ -280,6 +280,12 @@ def test_the_future_tense_of_french_and_spanish() -> None:
         "use the 28nm process",
         "Call 555-0199",
         "Tel: +86 138-2010-2015",
+        "Where was CVE-2022-2309 fixed?",
+        "where was cve-2017-2626 fixed?",
+        "What does invoice INV-2023-2050 say?",
+        "Who wrote ticket 2023-2040?",
+        "What did we see on the sun?",
+        "Spots recur on the sun's photosphere.",
     ],
 )
 def test_these_are_no_times(text: str) -> None:

@@ -63,7 +63,8 @@ _TO = r"\s*(?:-|–|\.\.|to|thru|through|till?|until|and)\s*"
 _TO_DOTTED, _TO_FIGURES = re.compile(_TO + r"\d\d\.\d\d\.\d\d\b"), re.compile(_TO + r"(\d\d?/\d\d?)(?![\d/])")
 _TO_DAY = re.compile(r"\s*(?:bis(?: zum)?|zum|[–-])\s*\d\d?\.\d\d?\.")
 _DAY_OF_NAME, _NAME = re.compile(r"(\d{1,2})([^\W\d_]{3,})"), re.compile(r"[^\W\d_]{3,}")
-_CHAIN_BEFORE, _CHAIN_BEHIND = re.compile(r"(?:\d{1,6}-){1,2}$"), re.compile(r"(?:-\d{1,6}){1,2}")
+_CHAIN_BEFORE = re.compile(r"(?:\b([A-Z]+|cve)-)?(?:\d{1,6}-){0,2}$")
+_CHAIN_BEHIND = re.compile(r"(?:-\d{1,6}){1,2}")
 _JOINED_DAY = re.compile(r"\d{1,2}(?![\w:%]|[.,]\d)")
 _NUMBERED = re.compile(r"\b(?:order|invoice|ticket|po|id|ref|number|no|nr|case|serial|sku|#) ?$", re.IGNORECASE)
 _NUMBER_FIRST = re.compile(r"([1-4])([QH])((?:20)?\d\d)", re.IGNORECASE)
@@ -250,12 +251,19 @@ def _dated(match: re.Match[str], kind: str, before: str, language: str) -> list[
     return [Token(code, _clock(found.lower()) if code == "C" else found, start, end, found)]
 
 
-def _is_of_chain(text: str, start: int, end: int) -> bool:
-    """Whether a figure is one of at least three that hyphens join: "138-2010-2015"."""
+def _is_of_chain(text: str, start: int, end: int, language: str) -> bool:
+    """Whether a figure is one of at least three parts that hyphens join: "138-2010-2015", "CVE-2022-2309".
+
+    Of two figures, which may be a range of years, a word before them may say the same: "ticket 2023-2040".
+    """
     if "-" not in (text[start - 1 : start], text[end : end + 1]):
         return False
-    before, behind = _CHAIN_BEFORE.search(text, max(0, start - 12), start), _CHAIN_BEHIND.match(text, end)
-    return (0 if before is None else before[0].count("-")) + (0 if behind is None else behind[0].count("-")) > 1
+    before, behind = _CHAIN_BEFORE.search(text, max(0, start - 16), start), _CHAIN_BEHIND.match(text, end)
+    if before is not None and before[1] and (before[1] == "FY" or before[1].lower() in words(language)[0]):
+        return False  # "MAY-2023"
+    first = start - (0 if before is None else len(before[0]))
+    joined = (0 if before is None else before[0].count("-")) + (0 if behind is None else behind[0].count("-"))
+    return joined > 1 or _NUMBERED.search(text, max(0, first - 12), first) is not None
 
 
 def _counted(match: re.Match[str], kind: str, language: str) -> list[Token]:
@@ -266,7 +274,7 @@ def _counted(match: re.Match[str], kind: str, language: str) -> list[Token]:
             return [Token("#", 0, start, end, found)]
         return [Token("O", int(re.sub(r"\D", "", found)), start, end, found)]
     figure = int(found)
-    if _is_of_chain(match.string, start, end):
+    if _is_of_chain(match.string, start, end, language):
         return [Token("#", 0, start, end, found)]
     return [Token("Y" if len(found) == 4 and 1000 <= figure < 3000 else "N", figure, start, end, found)]
 

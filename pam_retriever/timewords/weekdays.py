@@ -64,7 +64,7 @@ def _is_no_day(match: Match) -> bool:
         weak
         or _is_title(match)
         or _is_person(match)
-        or (match.codes() == "tW" and match.token("W").text == "sun")
+        or (article == "the" and match.token("W").text.removesuffix("'s") == "sun")  # "on the sun"
         or (article in ("a", "an") and not any(match.has(code) for code in "LXTV"))
         or is_named(match)
     )
