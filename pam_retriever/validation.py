@@ -370,3 +370,14 @@ def check_finite(name: str, value: Any) -> float:
     if not is_finite(value):
         raise InvalidInput(f"Got {name}={value!r}.", "a finite number", "Leave it out if in doubt.")
     return float(value)
+
+
+def full_name(thing: object) -> str:
+    """Returns the module and the name of a function, or of the class of an object."""
+    named: Any = thing if hasattr(thing, "__qualname__") else type(thing)
+    return as_in_script(f"{getattr(named, '__module__', None)}.{named.__qualname__}")
+
+
+def as_in_script(name: str) -> str:
+    """Returns a full name as it is in the script: a process that multiprocessing spawns calls the script __mp_main__."""
+    return f"__main__.{name.removeprefix('__mp_main__.')}" if name.startswith("__mp_main__.") else name

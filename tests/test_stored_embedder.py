@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import numpy as np
@@ -149,3 +150,44 @@ def test_a_model_of_another_dimension_is_refused(index_of, capsys):
 def test_the_name_of_a_function_is_no_embedder_in_python():
     with pytest.raises(InvalidInput, match="not its name"):
         PredictiveAssociativeIndex(DIM, embedder="os.path.join")
+
+
+SPAWNED = """
+import multiprocessing, sys
+import numpy as np
+from pam_retriever import PredictiveAssociativeIndex
+
+def embed(texts):
+    return np.ones((len(texts), 4))
+
+def names_of(metadata, text):
+    return ["stairs"]
+
+def read(folder):
+    with PredictiveAssociativeIndex.open(folder, embedder=embed, names=names_of, read_only=True) as index:
+        return index.recall(text="stairs", k=1).texts
+
+if __name__ == "__main__":
+    with PredictiveAssociativeIndex.open(sys.argv[1], embedder=embed, names=names_of) as index:
+        index.add(texts=["wet stairs"])
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            print(pool.apply(read, (sys.argv[1],)))
+"""
+
+
+def test_a_spawned_process_knows_the_functions_of_the_script_again(tmp_path):
+    (tmp_path / "script.py").write_text(SPAWNED)
+    command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "index")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "['wet stairs']\n", done.stderr
+
+
+def test_what_a_spawned_process_stored_under_its_own_name_of_the_script_opens(tmp_path):
+    def embed(texts: list[str]) -> np.ndarray:
+        return np.ones((len(texts), DIM))
+
+    embed.__module__, embed.__qualname__ = "__main__", "embed"
+    with PredictiveAssociativeIndex.open(tmp_path / "index", embedder=Named("__mp_main__.embed")) as index:
+        index.add(texts=["wet stairs"])
+    with PredictiveAssociativeIndex.open(tmp_path / "index", embedder=embed) as index:
+        assert index.recall(text="stairs", k=1).texts == ["wet stairs"]

@@ -14,12 +14,14 @@ from pam_retriever.arrays import column_as_list, for_numpy
 from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.types import Float32
 from pam_retriever.validation import (
+    as_in_script,
     check_flag,
     check_id,
     check_length,
     check_text,
     check_texts,
     check_vectors,
+    full_name,
     read_numbers,
 )
 
@@ -100,7 +102,8 @@ class Embedder:
         Raises:
             InvalidInput: the name differs.
         """
-        if self._same or used_before in (None, self.name, *self._was_called):
+        known = {self.name, *self._was_called}
+        if self._same or used_before is None or used_before in known or as_in_script(used_before) in known:
             return
         in_a_script = any(f"{name}".startswith("__main__.") for name in (self.name, used_before))
         raise InvalidInput(
@@ -270,7 +273,7 @@ def _name(model: Any) -> str:
     if own is not None:
         return own
     wrapped = _wrapped(model)
-    return _class_or_function(model) if wrapped is None else _name(wrapped)
+    return full_name(model) if wrapped is None else _name(wrapped)
 
 
 def _own_name(model: Any) -> str | None:
@@ -302,9 +305,4 @@ def _older_names(model: Any) -> tuple[str, ...]:
     """
     name = getattr(model, "__qualname__", type(model).__qualname__)
     renamed = _wrapped(model) is not None or _is_method(model)
-    return (name, _class_or_function(model)) if renamed else (name,)
-
-
-def _class_or_function(model: Any) -> str:
-    named = model if hasattr(model, "__qualname__") else type(model)
-    return f"{named.__module__}.{named.__qualname__}"
+    return (name, full_name(model)) if renamed else (name,)

@@ -20,7 +20,7 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.mentions.folding import CAPITALS, fold, words
 from pam_retriever.mentions.scripts import is_unspaced
 from pam_retriever.mentions.stop_words import STOP_WORDS as QUESTION_WORDS
-from pam_retriever.validation import check_flag, read_list
+from pam_retriever.validation import as_in_script, check_flag, full_name, read_list
 
 DEFAULT_KEYS = ("title", "name", "aliases")
 MOST_NAMES = 64  # per memory
@@ -163,7 +163,7 @@ class Naming:
         """Reads a result of ``to_json``; the default for None. A stored function becomes a ``MissingFunction``."""
         if isinstance(stored, dict):
             keys = stored["keys"]
-            named = MissingFunction(str(keys["function"])) if isinstance(keys, dict) else tuple(keys)
+            named = MissingFunction(as_in_script(str(keys["function"]))) if isinstance(keys, dict) else tuple(keys)
             return cls(named, stored["headings"], tuple(stored["patterns"]), stored.get("openings", True))
         return cls(tuple(map(str, stored)), openings=bool(stored)) if isinstance(stored, list) else cls()
 
@@ -219,7 +219,7 @@ def name_of(function: NameFunction) -> str:
     """
     if isinstance(function, MissingFunction):
         return function.name
-    name = _full_name(function)
+    name = full_name(function)
     if isinstance(function, partial) or "<lambda>" in name or name.startswith("None.") or _is_async(function):
         raise InvalidInput(
             f"Got names={function!r}.",
@@ -227,11 +227,6 @@ def name_of(function: NameFunction) -> str:
             "Define it: def names_of(metadata, text): ...",
         )
     return name
-
-
-def _full_name(function: NameFunction) -> str:
-    named = function if hasattr(function, "__qualname__") else type(function)
-    return f"{getattr(named, '__module__', None)}.{named.__qualname__}"
 
 
 def _is_async(function: NameFunction) -> bool:
@@ -271,7 +266,7 @@ def _called(function: NameFunction, metadata: Mapping[str, object], text: str | 
         raise
     except Exception as error:
         raise InvalidInput(
-            f"The function names={_full_name(function)} raised {error!r} for the metadata {dict(metadata)!r:.200}.",
+            f"The function names={full_name(function)} raised {error!r} for the metadata {dict(metadata)!r:.200}.",
             "a string, several strings or None for every memory",
             "Mend it for this one; nothing was stored.",
         ) from error
@@ -279,7 +274,7 @@ def _called(function: NameFunction, metadata: Mapping[str, object], text: str | 
         _running.function = before
     for name in names:
         if not isinstance(name, str):
-            got = f"The function names={_full_name(function)} returned {name!r:.80}."
+            got = f"The function names={full_name(function)} returned {name!r:.80}."
             raise InvalidInput(got, "strings", "Leave other values out.")
         yield name
 
