@@ -379,5 +379,5 @@ def full_name(thing: object) -> str:
 
 
 def as_in_script(name: str) -> str:
-    """Returns a full name as it is in the script: a process that multiprocessing spawns calls the script __mp_main__."""
+    """Returns a full name as the script has it: a process that multiprocessing spawns calls the script __mp_main__."""
     return f"__main__.{name.removeprefix('__mp_main__.')}" if name.startswith("__mp_main__.") else name
