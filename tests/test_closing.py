@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import sqlite3
 import threading
 from pathlib import Path
 
@@ -215,3 +216,17 @@ def test_a_fit_in_the_background_cannot_be_cancelled():
     fit = index.fit([["a", "b", "c"]], config=FitConfig(hidden=4, passes=1), background=True)
     assert not fit.cancel()
     assert fit.result().steps
+
+
+def test_an_index_in_memory_that_is_dropped_closes_its_databases():
+    """Python 3.13 warns of connections that nobody closed."""
+    others = {id(one) for one in gc.get_objects() if type(one) is sqlite3.Connection}
+    index = PredictiveAssociativeIndex(dim=2)
+    index.add([[1, 0]], ["a"], texts=["wet stairs"])
+    connections = [one for one in gc.get_objects() if type(one) is sqlite3.Connection and id(one) not in others]
+    assert connections
+    del index
+    gc.collect()
+    for connection in connections:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.execute("SELECT 1")

@@ -104,7 +104,7 @@ class Connection:
             with explained(self.path):
                 self._inode = handles.inode_of(self.path)
                 handles.connected(self._inode)
-                self._close_when_dropped()
+        self._close_when_dropped()
         self._set_up()
         if self.path is not None and self.read_only:
             self.renew_snapshot()
@@ -132,8 +132,7 @@ class Connection:
         self.fetch("PRAGMA fullfsync = ON")  # on macOS fsync alone leaves it in the drive's cache
 
     def _close_when_dropped(self) -> None:
-        """Closes the connection when its last owner drops it without ``close``."""
-        assert self._inode is not None
+        """Closes the connection when its last owner drops it without ``close``: Python 3.13 warns otherwise."""
         self._letting_go = weakref.finalize(self, _close, self._sqlite, self._inode)
         self._letting_go.atexit = False
 
