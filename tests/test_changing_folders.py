@@ -128,6 +128,9 @@ def test_a_write_without_a_free_descriptor_leaves_an_index_that_answers_and_writ
                 with pytest.raises(StorageError, match="unable to open"):
                     index.add(np.ones((1, 3)), ["c"])
                 assert ids(index) == ["a", "b"]
+            resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+            with pytest.raises(StorageError, match=r"Too many open files.*ulimit -n"):
+                PredictiveAssociativeIndex.open(tmp_path / "index", read_only=True)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         index.add(np.ones((1, 3)), ["d"])

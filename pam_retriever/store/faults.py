@@ -24,6 +24,7 @@ ADVICE = {
     errno.ENOTEMPTY: "Another process made it just now: call again.",
     errno.ENOLCK: "Put the folder on a disk with file locks, or open it with read_only=True.",
     errno.ENAMETOOLONG: "Give the folder a shorter name.",
+    errno.EMFILE: "Raise the limit of open files (ulimit -n), or close what is not needed, and call again.",
     errno.EFBIG: "Raise the limit on the size of files and call again.",
 }
 # SQLite's messages (its error codes are only in Python 3.11 and later)
