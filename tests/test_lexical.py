@@ -273,3 +273,29 @@ def test_words_that_are_labels_or_everywhere_are_not_missing(monkeypatch):
     monkeypatch.setattr("pam_retriever.retrieval.postings.MOST_OCCURRENCES", 2)
     lexicon = lexicon_of(new_index())
     assert lexicon.reach(["harbour", "gull"], rows) == lexicon.reach(["gull"], rows)
+
+
+def changes_of_packages():
+    """Returns an index of 60 texts: 59 repeat the words of a question, and the last has its number."""
+    texts = [f"Release {at} of p{at}: closed a bug, closed a bug, released (#{700000 + at})" for at in range(59)]
+    texts.append("The door of the shed is painted (#992223), " + "with a brush and much patience, " * 5)
+    index = PredictiveAssociativeIndex(dim=2)
+    vectors = [[1, 0.01 * at] for at in range(59)] + [[0, 1]]
+    index.add(vectors, [str(at) for at in range(60)], texts)
+    return index
+
+
+@pytest.mark.parametrize("question", ["Which release closed bug 992223?", "Which release closed bug #992223, and who?"])
+def test_a_text_with_the_rare_number_of_a_question_comes_first(question):
+    first = changes_of_packages().recall([1, 0], text=question, explain=True, k=60)
+    assert first[0].id == "59" and first[0].score <= 1
+    assert sum(first[0].sources.values()) == pytest.approx(first[0].score, abs=1e-5)
+    assert first[0].sources["words"] > first[1].sources["words"]
+
+
+def test_a_year_and_a_number_in_many_texts_raise_nothing():
+    index = changes_of_packages()
+    before = index.recall([1, 0], text="Which release closed bug 2019?", k=3).ids
+    index.add([[0, 1]] * 20, texts=[f"part {at} of 2019 in box 4711" for at in range(20)])
+    assert index.recall([1, 0], text="Which release closed bug 2019?", k=3).ids == before
+    assert index.recall([1, 0], text="Which release closed bug 4711?", k=3).ids == before

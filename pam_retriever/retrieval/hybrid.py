@@ -33,6 +33,7 @@ from pam_retriever.types import Float32, Int64
 # A label is a string in the metadata that the query contains, for example the name of the speaker.
 LEXICAL, LABEL = 0.5, 0.15
 ENOUGH = 0.3
+NUMBERED = 0.6  # weight of the numbers in a question that few texts hold, added too (benchmarks/notes/other-kinds.md)
 TIME = 0.6  # weight of the times in a question, added to the others, which end near 1 (benchmarks/priors/fit_times.py)
 SMOOTHING = 0.3  # weight of the mean score of the neighbours
 WINDOW = 2  # largest distance to a neighbour in positions, for scores and for words
@@ -238,9 +239,12 @@ def score_rows(
     counts = lexicon.counts(question.terms, rows)
     lexical = lexicon.score(question.terms, rows, *near, weights, counts)
     lexical /= max(float(lexical.max(initial=0)), ENOUGH * lexicon.reach(question.terms, rows, counts), 1e-9)
+    words, numbered = np.float32(LEXICAL) * lexical, lexicon.numbered(question.terms, counts)
+    if numbered is not None:
+        words = words + np.float32(NUMBERED) * numbered
     labels = LABEL * lexicon.label(question.terms, rows)
     contributions = {
-        "words": LEXICAL * lexical,
+        "words": words,
         "labels": labels,
         "similarity": np.float32(channels.similarity) * similarity,
     }
@@ -251,8 +255,8 @@ def score_rows(
     contributions = {name: column for name, column in contributions.items() if name not in question.without}
     scores = sum(contributions.values(), np.zeros(len(rows), np.float32))
     total = np.float32(LEXICAL + LABEL + channels.total)
-    if question.mentioned is not None:
-        # mentions may raise a score above the maximum of the weighted mean
+    if question.mentioned is not None or numbered is not None:
+        # mentions and numbers may raise a score above the maximum of the weighted mean
         total *= np.float32(max(float(scores.max(initial=0)) / float(total), 1.0))
     own = scores / total
     scores = _smooth(own, *pairs, weights)

@@ -6,6 +6,7 @@ a share of its neighbours' (measured in docs/results/real-data.md).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,6 +25,8 @@ K1, B = 1.2, 0.75  # BM25 (Robertson and Zaragoza 2009) with Lucene's idf, which
 CONTEXT_SHARE = 0.5  # weight of a term in a neighbour
 MOST_CONTEXT = 4  # the terms of all neighbours together weigh at most as much as the terms of this many
 MANY = 2_000  # texts with a term of the question; the best of more are found in another way, which pays then
+RARE, MANY_EACH = 10, 20  # a number tells things apart if at most 10 texts hold it, and at most one in 20
+_NUMBER = re.compile(r"(?!(?:19|20)\d\d$)(?:[a-z]*\d){4,}[a-z]*")  # at least four figures, no year
 LONG = 5  # in a question of more words, each word counts less: they are redundant
 
 
@@ -167,6 +170,27 @@ class Lexicon:
                     count = np.bincount(position, weight * held, len(rows)).astype(np.float32)
                 total += words.idf(posting) * _saturate(count, length)
         return total
+
+    def numbered(self, terms: list[str], counts: list[Float32]) -> Float32 | None:
+        """Returns the share (n,) of the rare numbers of a question, such as "992223", that each row holds.
+
+        Args:
+            terms: the terms of the question.
+            counts: the ``counts`` of the rows.
+
+        Returns:
+            None if the question has no such number, or no row holds one.
+        """
+        held = [count > 0 for term, count in zip(terms, counts, strict=True) if self._is_rare_number(term)]
+        found = [one for one in held if one.any()]
+        return np.mean(found, axis=0, dtype=np.float32) if found else None
+
+    def _is_rare_number(self, term: str) -> bool:
+        """Whether a term is a number that so few texts hold that it tells things apart."""
+        if _NUMBER.fullmatch(term) is None:
+            return False
+        posting = self.posting(term)
+        return not posting.frequent and len(posting.rows) <= max(min(RARE, self.texts // MANY_EACH), 1)
 
     def reach(self, terms: list[str], rows: Int64, counts: list[Float32] | None = None) -> float:
         """Returns the BM25 of a memory of mean length that holds each term once.
