@@ -317,6 +317,22 @@ def test_a_wrong_dsn_is_refused(dsn, error, words):
         PredictiveAssociativeIndex(4, backend=PgVectorBackend(dsn, patience=0.2))
 
 
+def test_a_server_without_a_free_connection_is_not_called_a_wrong_dsn():
+    uri, held = postgres().get_uri(), []
+    with psycopg.connect(uri, autocommit=True) as owner:
+        owner.execute("CREATE ROLE guest LOGIN")
+        dsn = psycopg.conninfo.make_conninfo(uri, user="guest")
+        try:
+            with pytest.raises(psycopg.OperationalError, match="slots are reserved"):
+                held.extend(psycopg.connect(dsn) for _ in range(1000))
+            with pytest.raises(EngineUnavailable, match="slots are reserved"):
+                PredictiveAssociativeIndex(4, backend=PgVectorBackend(dsn, patience=0.2))
+        finally:
+            for one in held:
+                one.close()
+            owner.execute("DROP ROLE guest")
+
+
 def test_another_dimension_or_none_is_refused():
     engine = fresh_postgres()
     with pytest.raises(InvalidInput, match="There is no index"):

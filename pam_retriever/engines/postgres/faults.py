@@ -12,7 +12,15 @@ from psycopg import errors
 from pam_retriever.errors import EngineUnavailable, Interrupted, InvalidInput, PAMError, StorageError
 
 # FATAL at login, but worth another attempt
-PASSING = ("starting up", "shutting down", "recovery", "too many", "terminating", "not yet accepting")
+PASSING = (
+    "starting up",
+    "shutting down",
+    "recovery",
+    "too many",
+    "slots are reserved",
+    "terminating",
+    "not yet accepting",
+)
 BEFORE_QUOTED = re.compile(r'(?: after|:| option) "')  # in libpq's messages about a DSN, what follows is a part of it
 ADVICE: list[tuple[type[psycopg.Error], str]] = [
     (errors.DiskFull, "Make room on the server's disk and call again."),
