@@ -15,6 +15,7 @@ import numpy as np
 
 from pam_retriever.ann.selection import Rows
 from pam_retriever.arrays import largest
+from pam_retriever.mentions.phrases import without_phrases
 from pam_retriever.mentions.spelling import misspellings
 from pam_retriever.retrieval.postings import MOST_OCCURRENCES, NOWHERE, Postings, TermScores, Words
 from pam_retriever.store.database import Database
@@ -74,9 +75,10 @@ class Lexicon:
     def asked(self, text: str) -> list[str]:
         """Returns the terms of a question, as ``terms`` does, and the terms that mistyped ones may be meant to be.
 
-        A term that no memory holds is joined by the most frequent one that differs from it by one typing error.
+        A term that no memory holds is joined by the most frequent one that differs from it by one typing error. Words
+        of phrases such as "could you tell me" are left out.
         """
-        terms, words = self.terms(text), self._now()
+        terms, words = self.terms(without_phrases(text)), self._now()
         return sorted({*terms, *filter(None, (self._meant(words, term) for term in terms))})
 
     def _meant(self, words: Words, term: str) -> str | None:
