@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.mentions.spelling import ALPHABETS, LONGEST, SHORTEST, misspellings
-from pam_retriever.retrieval.lexical import Lexicon
+from pam_retriever.retrieval.lexical import MOST_MISTYPED, Lexicon
 
 LATIN = ALPHABETS[0]
 TEXTS = [
@@ -109,6 +109,13 @@ def test_the_most_frequent_of_several_near_words_joins_the_question():
 
 def test_a_word_without_a_near_one_stays_alone():
     assert asked(TEXTS, "helicopter") == {"helicopt"}
+
+
+def test_a_question_of_many_unknown_words_is_in_another_language():
+    many = "sunrife pommel hansel grubel windel kessel tafeln mondes hafens".split()
+    assert len(many) == MOST_MISTYPED + 1
+    assert "sunris" in asked(TEXTS, " ".join(many[:-1]))
+    assert "sunris" not in asked(TEXTS, " ".join(many))
 
 
 def test_a_word_that_arrives_is_right_from_then_on_and_wrong_again_when_it_is_gone():

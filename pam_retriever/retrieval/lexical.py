@@ -28,6 +28,7 @@ MOST_CONTEXT = 4  # the terms of all neighbours together weigh at most as much a
 MANY = 2_000  # texts with a term of the question; the best of more are found in another way, which pays then
 RARE, MANY_EACH = 10, 20  # a number tells things apart if at most 10 texts hold it, and at most one in 20
 _NUMBER = re.compile(r"(?!(?:19|20)\d\d$)(?:[a-z]*\d){4,}[a-z]*")  # at least four figures, no year
+MOST_MISTYPED = 8  # a question with more unknown terms is in another language, and each look-up takes milliseconds
 LONG = 5  # in a question of more words, each word counts less: they are redundant
 
 
@@ -79,12 +80,15 @@ class Lexicon:
         of phrases such as "could you tell me" are left out.
         """
         terms, words = self.terms(without_phrases(text)), self._now()
-        return sorted({*terms, *filter(None, (self._meant(words, term) for term in terms))})
+        unknown = [term for term in terms if not self._held(words, term)]
+        if len(unknown) > MOST_MISTYPED:
+            return terms
+        return sorted({*terms, *filter(None, (self._meant(words, term) for term in unknown))})
 
     def _meant(self, words: Words, term: str) -> str | None:
+        """Returns the most frequent term that an unknown one may be meant to be; None if there is none."""
         if term not in words.meant:
-            known = self._held(words, term)
-            near = [] if known else self._database.memories.held(misspellings(term))
+            near = self._database.memories.held(misspellings(term))
             held = [(self._held(words, one), one) for one in near]
             words.meant[term] = max(held)[1] if held and max(held)[0] else None
         return words.meant[term]

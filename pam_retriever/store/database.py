@@ -113,7 +113,7 @@ class Memories(Protocol):
         """
 
     def held(self, terms: Sequence[str]) -> list[str]:
-        """Returns those of some stemmed terms that the text or a label of some memory holds."""
+        """Returns those of some sorted, stemmed terms that the text or a label of some memory holds."""
 
     def lengths(self) -> tuple[Int64, Int64]:
         """Returns the rows that have a text, and the length of each text in characters."""
