@@ -112,7 +112,7 @@ def test_a_word_without_a_near_one_stays_alone():
 
 
 def test_a_question_of_many_unknown_words_is_in_another_language():
-    many = "sunrife pommel hansel grubel windel kessel tafeln mondes hafens".split()
+    many = ["sunrife", "pommel", "hansel", "grubel", "windel", "kessel", "tafeln", "mondes", "hafens"]
     assert len(many) == MOST_MISTYPED + 1
     assert "sunris" in asked(TEXTS, " ".join(many[:-1]))
     assert "sunris" not in asked(TEXTS, " ".join(many))
