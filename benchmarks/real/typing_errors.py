@@ -12,7 +12,6 @@ import argparse
 import random
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,21 +50,21 @@ def mistyped(question: str, errors: int, draws: random.Random) -> str:
     return " ".join(words)
 
 
-def dialogues(path: Path | None, embed: Callable[[list[str]], Float32], most: int) -> list[Data]:
+def dialogues(embed: Callable[[list[str]], Float32], most: int) -> list[Data]:
     """Returns the dialogues that nothing was chosen on."""
     found = []
-    for one in read(find(path, locomo.FILES, __doc__ or ""))[locomo.TUNED_ON :][:most]:
+    for one in read(find(None, locomo.FILES, __doc__ or ""))[locomo.TUNED_ON :][:most]:
         vectors = embed([turn["text"] for turn in one.turns])
         questions, wanted = [question for question, _, _ in one.questions], [used for _, used, _ in one.questions]
         found.append((one.name, locomo.index_of(one, vectors), vectors, questions, wanted))
     return found
 
 
-def passages(folder: Path | None, embed: Callable[[list[str]], Float32], most: int) -> list[Data]:
+def passages(embed: Callable[[list[str]], Float32], most: int) -> list[Data]:
     """Returns the documents with the second halves of their questions."""
     found = []
     for name in documents.SETS[:most]:
-        path = find(folder, (f"documents/{name}.jsonl", f"{name}.jsonl"), __doc__ or "")
+        path = find(None, (f"documents/{name}.jsonl",), __doc__ or "")
         pool = documents_pool.read(path, embed)
         index = PredictiveAssociativeIndex(pool.vectors.shape[1])
         ids = [str(at) for at in range(len(pool.texts))]
@@ -123,8 +122,8 @@ def main() -> None:
     arguments = parser.parse_args()
     embed = load_encoder(arguments.embedder)
     results: dict[str, Any] = {}
-    groups = {"LoCoMo": dialogues(None, embed, arguments.most)}
-    groups |= {one[0]: [one] for one in passages(None, embed, arguments.most)}
+    groups = {"LoCoMo": dialogues(embed, arguments.most)}
+    groups |= {one[0]: [one] for one in passages(embed, arguments.most)}
     for group, members in groups.items():
         for errors in ERRORS:
             draws = random.Random(0)

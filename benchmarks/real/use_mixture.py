@@ -12,7 +12,6 @@ import numpy as np
 
 from benchmarks.real.use_tasks import Requests, Scores, Task
 from pam_retriever import PredictiveAssociativeIndex
-from pam_retriever.mentions.phrases import without_phrases
 from pam_retriever.retrieval.mixture.balance import Balance
 from pam_retriever.retrieval.mixture.calibration import expected_calibration_error, log_loss
 from pam_retriever.retrieval.mixture.corpus import Corpus
@@ -96,7 +95,7 @@ def corpus_of(task: Task) -> Corpus:
 def history(task: Task, corpus: Corpus) -> History:
     """Returns the task's past requests as feedback."""
     past: Requests = task.experience
-    words = corpus.lexicon.terms_of([without_phrases(text) for text in past.texts])
+    words = corpus.lexicon.terms_of_requests(past.texts)
     return History(past.vectors, words, Uses.of(past.used), corpus, task.timed)
 
 

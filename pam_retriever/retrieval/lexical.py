@@ -104,6 +104,10 @@ class Lexicon:
             return [self.terms(texts[0])]
         return self._tokenize.each(texts)
 
+    def terms_of_requests(self, texts: Sequence[str]) -> list[list[str]]:
+        """Returns the terms of each of several past requests, without phrases, as ``asked`` leaves them out."""
+        return self.terms_of([without_phrases(text) for text in texts])
+
     def best(self, terms: list[str], n: int, allowed: Rows | None) -> Int64:
         """Returns the ``n`` rows with the highest BM25 of their own words, without rows that hold no term."""
         return best_of(self.scores(terms), n, allowed)

@@ -142,9 +142,8 @@ class Repository:
 
     def changed_before(self, commit: str, paths: Sequence[str]) -> bool:
         """Returns whether ``commit`` or an earlier commit may have changed a file at one of these paths."""
-        if any(
-            "\n" in path or "\\x" in path for path in paths
-        ):  # no line, or perhaps bytes that are no UTF-8: not asked
+        # a path with a line break is no line, and "\\x" may stand for bytes that are no UTF-8: git cannot be asked
+        if any("\n" in path or "\\x" in path for path in paths):
             return True
         if not paths:
             return False

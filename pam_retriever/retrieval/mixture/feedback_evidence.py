@@ -17,7 +17,6 @@ from pam_retriever.experience.feedback import (
     WRITER,
     PastRequests,
 )
-from pam_retriever.mentions.phrases import without_phrases
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.retrieval.mixture.balance import Balance, requests_read
 from pam_retriever.retrieval.mixture.corpus import Corpus
@@ -109,7 +108,7 @@ def history_of(corpus: Corpus, lexicon: Lexicon, past: PastRequests, most: float
     lengths = np.linalg.norm(past.vectors, axis=1, keepdims=True)
     vectors = (past.vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
     timed = len(past) > 1
-    words = lexicon.terms_of([without_phrases(text or "") for text in past.texts])
+    words = lexicon.terms_of_requests([text or "" for text in past.texts])
     return History(vectors, words, uses, corpus, timed, past.writers, most, past.texts, list(map(moment, past.times)))
 
 
