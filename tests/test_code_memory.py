@@ -47,8 +47,14 @@ def contents(index: PredictiveAssociativeIndex) -> dict[str, object]:
         "files": {one.metadata["path"]: (one.text, one.metadata["blob"]) for one in index.find({"kind": FILE})},
         "commits": {one.id: (one.text, {path[id] for id in one.used}, one.timestamp) for one in index.feedbacks()},
         "order": [one.id for one in index.feedbacks()],  # recent commits count more
-        "together": {one.id: {path[id] for id in one.ids} for one in index.trajectories() if len(one.ids) > 1},
+        "together": [(one.id, [path[id] for id in one.ids]) for one in index.trajectories()],  # recent ones count more
+        "distances": {one.id: distances(index, one.id) for one in index.trajectories()},
     }
+
+
+def distances(index: PredictiveAssociativeIndex, trajectory: str) -> list[int]:
+    """Returns the distance of each step of a trajectory from the step before."""
+    return np.diff([position for position, _ in index._store.database.trajectories.steps_of(trajectory)]).tolist()
 
 
 @pytest.fixture
@@ -75,7 +81,7 @@ def test_a_history_becomes_memories_and_trajectories(history):
         "Move b, take gone away": {"lib/c.py"},
         "Side": {"side.py"},
     }
-    assert sorted(map(sorted, found["together"].values())) == [["a.py", "lib/c.py"]] * 2
+    assert sorted(sorted(ids) for _, ids in found["together"]) == [["a.py", "lib/c.py"]] * 2
     assert (report.commits, report.giant, report.added) == (4, 1, 8)
     assert index.get(["lib/c.py"])[0].text == "lib/c.py\nlib c py\n" + ("three\n" * 9).rstrip()
 
@@ -129,7 +135,9 @@ class Killed(Exception):
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
-@pytest.mark.parametrize("call", ["add", "delete", "observe_many", "feedback", "delete_feedback", "update"])
+@pytest.mark.parametrize(
+    "call", ["add", "delete_trajectory", "observe_many", "delete", "feedback", "delete_feedback", "update"]
+)
 def test_an_interrupted_run_goes_on(seed, call, tmp_path, monkeypatch):
     """A run that is killed just before or just after a call is completed by the next run."""
     random = np.random.default_rng(seed)
@@ -156,6 +164,43 @@ def test_an_interrupted_run_goes_on(seed, call, tmp_path, monkeypatch):
     whole = fresh()
     update(whole, history.folder)
     assert contents(index) == contents(whole)
+
+
+@pytest.mark.parametrize("call", ["delete_trajectory", "observe_many", "delete"])
+def test_a_file_that_a_killed_run_removed_comes_back(history, call, monkeypatch):
+    history.commit("Begin", {name: f"{name}\n" * 9 for name in ("a.py", "b.py", "c.py")})
+    history.write()
+    index = fresh()
+    update(index, history.folder)
+    history.commit("Without b", {"b.py": None})
+    history.write()
+
+    def killed(*_, **__):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PredictiveAssociativeIndex, call, killed)
+        with pytest.raises(Killed):
+            update(index, history.folder)
+    history.commit("With b again", {"b.py": "other\n"})
+    history.write()
+    update(index, history.folder)
+    whole = fresh()
+    update(whole, history.folder)
+    assert contents(index) == contents(whole)
+
+
+def test_a_removed_file_is_no_step_between_two_others(history):
+    history.commit("Begin", {name: f"{name}\n" * 9 for name in ("a.py", "b.py", "c.py")})
+    history.commit("Both", {name: f"{name}!\n" * 9 for name in ("a.py", "b.py")})
+    history.write()
+    index = fresh()
+    update(index, history.folder)
+    history.commit("Without b", {"b.py": None})
+    history.write()
+    update(index, history.folder)
+    assert [hit.evidence[0].offset for hit in index.recall("a.py", mode="association", explain=True)] == [1]
+    assert [one.ids for one in index.trajectories()] == [("a.py", "c.py")]
 
 
 class _perhaps:  # noqa: N801

@@ -7,7 +7,7 @@ together with the files. So after a kill, the next run continues from the stored
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
@@ -264,13 +264,16 @@ class _Files:
         return [*new, *(before for path in new for before in self._origins.get(path, []))]
 
     def store(self, state: dict[str, object], report: LearningReport) -> None:
-        """Updates the memories to the files of the commit, and stores ``state`` in the same transaction."""
+        """Updates the memories to the files of the commit, and stores ``state`` in the same transaction.
+
+        If files are removed and the run is killed, the next run reads the history from its beginning.
+        """
         unchanged, texts = self._contents
         now = {file.path: file for file in self._files if file.path in unchanged or file.path in texts}
         gone = set(self._stored) - {self.ids[path] for path in now if path in self.ids}
         self.ids = {path: self.ids.get(path) or self._new_id(path) for path in now}
         about = f"The git repository {self._repository.path.resolve().name}, {counted(len(now), 'file')}"
-        rows: list[tuple[str, str, Metadata]] = [(STATE, about, state)]
+        rows: list[tuple[str, str, Metadata]] = [(STATE, about, {**state, "head": None} if gone else state)]
         for path, text in texts.items():
             before, blob = self._stored.get(self.ids[path]), now[path].blob
             report.added += before is None
@@ -282,7 +285,21 @@ class _Files:
         self._index.add(
             ids=[row[0] for row in rows], texts=[row[1] for row in rows], metadatas=[row[2] for row in rows]
         )
-        report.removed = self._index.delete(sorted(gone)) if gone else 0
+        if gone:
+            self._leave_out(gone)
+            report.removed = self._index.delete(sorted(gone))
+
+    def _leave_out(self, gone: set[str]) -> None:
+        """Stores commits without the files that are to be removed: a deleted memory leaves a gap, which is one step.
+
+        Later commits are stored again, too, because the latest commits of a file count more.
+        """
+        commits = self._index.trajectories()
+        first = next((at for at, commit in enumerate(commits) if _splits(commit.ids, gone)), len(commits))
+        left = [(one.id, [id for id in one.ids if id not in gone]) for one in commits]
+        alone = [commit for commit, ids in left[:first] if len(ids) < 2]
+        self._index.delete_trajectory([*alone, *(commit for commit, _ in left[first:])])
+        self._index.observe_many([Trajectory(ids=ids, id=commit) for commit, ids in left[first:] if len(ids) > 1])
 
     @cached_property
     def _contents(self) -> tuple[set[str], dict[str, str]]:
@@ -307,6 +324,12 @@ class _Files:
         while id in taken:
             id, number = f"{path}#{number}", number + 1
         return id
+
+
+def _splits(ids: Sequence[str], gone: set[str]) -> bool:
+    """Returns whether any of the ids that are ``gone`` stands between two others."""
+    left = [at for at, id in enumerate(ids) if id not in gone]
+    return bool(left) and left[-1] - left[0] >= len(left)
 
 
 def _new_commits(
