@@ -16,8 +16,11 @@ import pytest
 from benchmarks.reliability.signals import CALLS, Campaign
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.errors import StorageError
+from pam_retriever.experience import graph
+from pam_retriever.store import key_indexes
 from pam_retriever.store.folder.lock import WriterLock
 from pam_retriever.store.readwrite import ReadWriteLock
+from pam_retriever.store.sqlite import copies
 from pam_retriever.store.sqlite.connection import Connection
 
 PATIENCE = 60  # seconds; the test fails if a lock is not free within this time
@@ -165,6 +168,35 @@ def test_an_interrupt_at_any_call_of_drop_tenant_leaves_the_tenant_or_nothing(tm
     create()
     assert interrupted_at_any_call(drop, after) > 100
     index.close()
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_an_interrupt_at_any_call_of_a_refresh_leaves_no_part_of_a_change(tmp_path, follow):
+    """A second attempt to apply a change does not find what the first one had applied."""
+    ids = [f"m{number}" for number in range(60)]
+    writer = PredictiveAssociativeIndex.open(tmp_path / "i", 3)
+    writer.add(np.random.default_rng(5).standard_normal((60, 3)), ids)
+    writer.observe_many([ids[at : at + 3] for at in range(0, 60, 3)])
+    reader = PredictiveAssociativeIndex.open(tmp_path / "i", read_only=True, follow=follow)
+
+    def change() -> None:
+        writer.add([[1, 2, 3]], ["m1"])
+        writer.delete("m4")
+        writer.add([[3, 2, 1]], ["m4"])
+        writer.observe(["m1", "m4", "m7"])
+
+    def after() -> None:
+        reader.refresh()
+        links, stored = reader._store.links.steps(), reader._store.database.trajectories.experienced()
+        np.testing.assert_array_equal(np.stack(links), np.stack(stored))
+        assert reader.search([3, 2, 1], k=1).ids == ["m4"]
+        change()
+
+    change()
+    files = [copies.__file__, key_indexes.__file__, graph.__file__]
+    assert interrupted_at_any_call(reader.refresh, after, files) > 30
+    reader.close()
+    writer.close()
 
 
 @pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "PRAGMA user_version", "COMMIT", "ROLLBACK"])
