@@ -316,7 +316,7 @@ def test_a_move_with_another_predictor(index, tmp_path):
 
 
 def test_it_answers_observations_while_it_moves_elsewhere(index, tmp_path):
-    """A reader goes on with its encoder while a writer moves the index to another one."""
+    """A reader goes on with its encoder while a writer moves the index to another one, until it is refreshed."""
     index.save(tmp_path / "saved")
     with PredictiveAssociativeIndex.open(tmp_path / "saved", read_only=True) as reader:
         with pytest.raises(ReadOnlyIndex):
@@ -326,6 +326,8 @@ def test_it_answers_observations_while_it_moves_elsewhere(index, tmp_path):
             assert writer.search(observe(30)[3], k=1)[0].id == "m03"
         assert reader.search(observe(30)[3], k=1)[0].id == "m03"
         np.testing.assert_array_equal(vectors_of(reader), vectors_of(index))
+        reader.refresh()
+        assert reader.search(observe(30)[3], k=1)[0].score == pytest.approx(1)  # the new encoder and its vectors
 
 
 def test_observations_with_words(index):
