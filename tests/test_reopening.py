@@ -247,6 +247,15 @@ def test_closing_an_index_that_was_only_asked_leaves_it_as_it_was(path):
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
 
 
+def test_changes_of_a_loaded_copy_leave_the_folder_as_it_was(path):
+    """A copy in memory does not share the files of the index that was saved."""
+    before = {file.name: file.read_bytes() for file in path.iterdir()}
+    with PredictiveAssociativeIndex.load(path) as copy:
+        copy.add(np.eye(DIM))
+        copy.delete("m8")
+    assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+
+
 def test_two_readers_of_one_process_and_a_verification_keep_their_locks(path, open_files):
     """Two readers and a verification in one process do not release each other's locks on the file."""
     first = PredictiveAssociativeIndex.open(path, read_only=True)
