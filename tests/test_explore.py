@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from engine_servers import ENGINES, fresh_engine
 from explore_samples import DIM, HOSTILE, embed, exploring, fetch, fill, send, turns
+from test_durability import Limit
 
 from pam_retriever import FitConfig, InvalidInput, MissingExtra, PredictiveAssociativeIndex, evaluate
 from pam_retriever.apps.cli import main
@@ -466,6 +467,24 @@ def test_the_command_says_which_memory_it_wrote_without_a_question(folder, tmp_p
     assert "of the first memory" in said
     assert turns()[0]["id"] in said
     assert "--id" in said
+
+
+@pytest.mark.parametrize("before", [None, "an older page"])
+def test_a_full_disk_leaves_the_file_as_it_was(folder, tmp_path, capsys, before):
+    target = tmp_path / "report.html"
+    if before:
+        target.write_text(before)
+    with PredictiveAssociativeIndex.open(folder, read_only=True), Limit(4096):  # the files of a reader are there
+        assert main(["explore", str(folder), "--id", SINK, "--export", str(target)]) == 2
+    said = capsys.readouterr().err
+    assert f"{target}: File too large. Expected" in said
+    assert "call again" in said
+    assert [path.read_text() for path in tmp_path.iterdir()] == ([before] if before else [])
+
+
+def test_a_page_goes_to_the_standard_output(folder, capfd):
+    assert main(["explore", str(folder), "--id", SINK, "--export", "/dev/stdout"]) == 0
+    assert "Mr. Okafor" in capfd.readouterr().out
 
 
 def test_the_file_needs_nothing_else_and_runs_nothing(dialogue):

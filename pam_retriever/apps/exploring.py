@@ -22,6 +22,7 @@ from pam_retriever.embedding.text_models import (
 from pam_retriever.errors import IndexLocked, InvalidInput
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.store.folder import repair
+from pam_retriever.store.folder.files import discard
 
 WAIT = 10.0  # seconds that feedback waits for other writers, as writes of the MCP server do
 
@@ -128,9 +129,24 @@ def _export(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> No
 
     chosen = _first(index) if parsed.query is None and parsed.id is None else parsed.id
     question = {"text": parsed.query} if parsed.query else {"id": chosen}
-    parsed.export.write_text(report.write(index, question), "utf-8")
+    _write(parsed.export, report.write(index, question))
     of = "" if chosen == parsed.id else f", of the first memory, {chosen!r}: a question or --id chooses another"
     print(f"Wrote {parsed.export}{of}")
+
+
+def _write(path: Path, text: str) -> None:
+    """Writes a file completely, or leaves it as it was."""
+    direct = path.is_symlink() or (path.exists() and not path.is_file())  # such as /dev/stdout
+    written = path if direct else path.with_name(f"{path.name}.new")
+    try:
+        written.write_text(text, "utf-8")
+        written.replace(path)
+    except BaseException as error:
+        if not direct:
+            discard(written)
+        if isinstance(error, OSError):
+            error.filename = str(path)  # the system names no file if the disk is full
+        raise
 
 
 def _first(index: PredictiveAssociativeIndex) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -14,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from pam_retriever.errors import InvalidInput, NotFitted, PAMError, UnknownId
+from pam_retriever.store.faults import ADVICE
 
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 CLOSED_PIPE = 141  # the exit status that a shell reports for a write to a closed pipe
 JOINERS = "\u200c\u200d"  # these occur within words of some scripts, and within emoji
 
@@ -55,6 +58,8 @@ def message(error: Exception, parsed: Namespace) -> str:
 
     The system's own errors about a path name none.
     """
+    if isinstance(error, OSError) and error.errno in FULL:
+        return safe(f"{error.filename}: {error.strerror}. Expected a disk that takes it. {ADVICE[error.errno]}")
     if isinstance(error, OSError) and not isinstance(error, PAMError) and error.filename is not None:
         told = f"{error.filename}: {error.strerror}. Expected a path that exists and may be used."
         return safe(f"{told} Check its spelling and its permissions.")
