@@ -58,11 +58,13 @@ def message(error: Exception, parsed: Namespace) -> str:
 
     The system's own errors about a path name none.
     """
-    if isinstance(error, OSError) and not isinstance(error, PAMError) and error.errno in FULL:
-        return safe(f"{error.filename or 'The output'}: {error.strerror}. Expected a disk that takes it. {ADVICE[error.errno]}")
-    if isinstance(error, OSError) and not isinstance(error, PAMError) and error.filename is not None:
-        told = f"{error.filename}: {error.strerror}. Expected a path that exists and may be used."
-        return safe(f"{told} Check its spelling and its permissions.")
+    if isinstance(error, OSError) and not isinstance(error, PAMError):
+        if error.errno in FULL:
+            told = f"{error.filename or 'The output'}: {error.strerror}. Expected a disk that takes it."
+            return safe(f"{told} {ADVICE[error.errno]}")
+        if error.filename is not None:
+            told = f"{error.filename}: {error.strerror}. Expected a path that exists and may be used."
+            return safe(f"{told} Check its spelling and its permissions.")
     if not isinstance(error, PAMError):
         return safe(str(error))
     fix = error.fix  # which names arguments and calls of Python
