@@ -411,6 +411,28 @@ def test_a_query_that_the_server_cancels_is_an_error(planted):
     index.close()
 
 
+@pytest.mark.parametrize(("asked", "used"), [("off", "on"), ("local", "local")])
+def test_a_commit_is_on_the_disk_of_the_server_whatever_its_user_has_set(asked, used):
+    engine, uri = fresh_postgres(), postgres().get_uri()
+    fast = f"{uri}{'&' if '?' in uri else '?'}options=-c%20synchronous_commit%3D{asked}"
+    with PredictiveAssociativeIndex(4, backend=PgVectorBackend(fast, schema=engine.schema)) as index:
+        assert index._store.database.connections.fetch("SHOW synchronous_commit") == [(used,)]
+
+
+def test_a_writer_that_does_not_end_is_named_and_later_calls_go_on(planted, monkeypatch):
+    monkeypatch.setattr(connection, "LOCKED_FOR", "300ms")
+    engine = fresh_postgres()
+    index = new_index(planted, backend=engine)
+    with psycopg.connect(postgres().get_uri()) as other:
+        other.execute(f"SELECT 1 FROM {engine.schema}.state FOR UPDATE")
+        with pytest.raises(StorageError, match="Another process has been writing all the while"):
+            index.add(planted.vectors[:1], ["new"])
+        assert "new" not in index and len(index) == 200
+    index.add(planted.vectors[:1], ["new"])
+    assert len(index) == 201
+    index.close()
+
+
 def test_a_transaction_that_the_server_ended_because_it_was_idle_is_lost(planted, monkeypatch):
     monkeypatch.setattr(connection, "IDLE_FOR", "300ms")
     index = new_index(planted, backend=fresh_postgres())
