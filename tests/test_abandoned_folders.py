@@ -84,6 +84,17 @@ index.save(sys.argv[2], overwrite=True)
 """
 
 
+def test_a_save_over_an_index_removes_the_files_that_a_killed_one_did_not_finish(tmp_path):
+    folder = tmp_path / "index"
+    index = PredictiveAssociativeIndex(dim=2)
+    index.save(folder)
+    (database,) = folder.glob("memories-*.sqlite")
+    for left in (f"{database.name}.new", f"{database.name}.new-wal", "manifest.json.new"):
+        (folder / left).write_bytes(b"a secret")
+    index.save(folder, overwrite=True)
+    assert names(folder) == ["manifest.json", database.name]
+
+
 @pytest.mark.parametrize(("when", "others"), [("before", ["a", "b"]), ("after", ["a", "c"])])
 @pytest.mark.parametrize("does", ["closes", "erases"])
 def test_a_killed_save_over_an_index_leaves_no_copy_of_deleted_data(tmp_path, when, others, does):

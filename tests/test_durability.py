@@ -396,6 +396,18 @@ def test_a_sound_index_is_sound_open_closed_and_killed(tmp_path, capsys):
     assert main(["check", str(tmp_path)]) == 2
 
 
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_reader_checks_every_memory_that_a_killed_writer_left(saved, follow):
+    """The file has no checksum of its own then."""
+    (database,) = saved.glob("memories-*.sqlite")
+    manifest = json.loads((saved / "manifest.json").read_text())
+    (saved / "manifest.json").write_text(json.dumps({**manifest, "database_sha256": None}))
+    PredictiveAssociativeIndex.open(saved, read_only=True, follow=follow).close()
+    database.write_bytes(database.read_bytes().replace(b"text m3", b"text mX"))
+    with pytest.raises(IndexFormatError, match="'m3'.*checksum differs"):
+        PredictiveAssociativeIndex.open(saved, read_only=True, follow=follow)
+
+
 def test_a_damaged_memory_is_named_left_out_and_the_rest_is_kept(saved, capsys):
     (database,) = saved.glob("memories-*.sqlite")
     damaged = database.read_bytes().replace(b"text m3", b"text mX")
