@@ -125,6 +125,32 @@ def test_the_same_store_has_the_same_balance_however_it_grew(tmp_path):
     assert (grown[0] != Priors.read().at(evidence(world.index()).evidence.features, 40, 0.0)[0]).any()
 
 
+def test_requests_with_times_may_arrive_in_any_order():
+    """Requests that come late, or are deleted and told again, leave the scores of an index that got all at once."""
+    world = World(60, texts_lie=True)
+    times = [datetime(2026, 1, 1, 1 + at // 60, at % 60, tzinfo=timezone.utc) for at in range(60)]
+
+    def tell(index, requests):
+        some = list(map(int, requests))
+        texts, used = [world.texts[at] for at in some], [world.used[at] for at in some]
+        ids = [str(at) for at in some]
+        index.feedback(world.vectors[some], used, text=texts, timestamp=[times[at] for at in some], id=ids)
+
+    def answers(index):
+        return [[(hit.id, hit.score) for hit in index.recall(world.vectors[at], 30, text="subject1")] for at in (0, 7)]
+
+    once, parts = world.index(feedback=False), world.index(feedback=False)
+    tell(once, range(60))
+    for some in np.split(np.random.default_rng(0).permutation(60), 12):
+        tell(parts, some)
+        parts.recall(world.vectors[0], 5, text="subject1")
+    assert answers(parts) == answers(once)
+    parts.delete_feedback([str(at) for at in range(10, 30)])
+    assert answers(parts) != answers(once)
+    tell(parts, range(10, 30))
+    assert answers(parts) == answers(once)
+
+
 def test_what_comes_later_does_not_change_the_balance():
     world = World(32, texts_lie=True)
     index = world.index()
