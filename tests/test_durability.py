@@ -404,7 +404,7 @@ def test_a_reader_checks_every_memory_that_a_killed_writer_left(saved, follow):
     (saved / "manifest.json").write_text(json.dumps({**manifest, "database_sha256": None}))
     PredictiveAssociativeIndex.open(saved, read_only=True, follow=follow).close()
     database.write_bytes(database.read_bytes().replace(b"text m3", b"text mX"))
-    with pytest.raises(IndexFormatError, match="'m3'.*checksum differs"):
+    with pytest.raises(IndexFormatError, match=r"'m3'.*checksum differs"):
         PredictiveAssociativeIndex.open(saved, read_only=True, follow=follow)
 
 
