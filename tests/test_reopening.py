@@ -256,6 +256,21 @@ def test_changes_of_a_loaded_copy_leave_the_folder_as_it_was(path):
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
 
 
+@pytest.mark.parametrize("follow", [False, True])
+def test_an_index_that_is_replaced_while_it_is_verified_is_no_damage(path, paused_verification, follow):
+    """A reader keeps what it opened until the end, or until it follows."""
+    with (
+        PredictiveAssociativeIndex.load(path) as copy,
+        PredictiveAssociativeIndex.open(path, read_only=True, follow=follow) as reader,
+    ):
+        copy.delete("m8")
+        copy.save(path, overwrite=True)
+        paused_verification.set()
+        assert reader.search("m9", k=1)
+        reader._store.copies.database.finish_verifying()
+        assert ("m8" in reader) != follow
+
+
 def test_two_readers_of_one_process_and_a_verification_keep_their_locks(path, open_files):
     """Two readers and a verification in one process do not release each other's locks on the file."""
     first = PredictiveAssociativeIndex.open(path, read_only=True)

@@ -141,6 +141,8 @@ def full_keys(database: SQLiteDatabase, folder: Path) -> Copy | None:
     path = folder / str(saved["full"])
 
     def in_use() -> bool:
+        if not database.connection.in_place():  # a save over the index removed the file with the database
+            return False
         with closing(database.snapshot()) as latest:
             return read_saved(latest) == saved
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from pam_retriever.errors import IndexFormatError, PAMError
@@ -50,6 +51,7 @@ class Verification:
         self._thread: threading.Thread | None = None
         self._error: PAMError | None = None
         self._stopped = threading.Event()
+        self._contents: Iterator[bytes] = iter(())
 
     @property
     def size(self) -> int:
@@ -68,6 +70,10 @@ class Verification:
 
     def begin(self, copies: Sequence[Copy], then: Callable[[], None]) -> None:
         """Starts to verify the database and files beside it; calls ``then`` if all are sound."""
+        with explained(self._path):
+            contents = blocks(self._path)
+            # opens the file now: a later save over the index replaces it
+            self._contents = chain([next(contents, b"")], contents)
         self._thread = threading.Thread(target=self._run, args=(copies, then), name="verify", daemon=True)
         self._thread.start()
 
@@ -105,7 +111,7 @@ class Verification:
             )
 
     def _verify(self, copies: Sequence[Copy]) -> None:
-        if sha256_of(self._wanted(blocks(self._path))) != self._sha256:
+        if sha256_of(self._wanted(self._contents)) != self._sha256:
             raise IndexFormatError(
                 f"{self._path} is damaged: its checksum differs. Do not trust its answers.",
                 f"sha256 {self._sha256}",

@@ -68,8 +68,10 @@ class SQLiteDatabase:
         immutable: bool = False,
         page_size: int = SMALLEST,
     ) -> None:
-        self._verification = None if path is None or sha256 is None else Verification(path, sha256, _types_of(path))
+        self._verification: Verification | None = None
         self.connection = Connection(path, SCHEMA, mode, OLDER, before_change, immutable, page_size)
+        if path is not None and sha256 is not None:
+            self._verification = Verification(path, sha256, _types_of(path, self.connection))
         self.settings = SQLiteSettings(self.connection)
         self.memories = SQLiteMemories(self.connection, self.settings)
         self.trajectories = SQLiteTrajectories(self.connection)
@@ -212,10 +214,13 @@ class SQLiteDatabase:
         self.connection.close()
 
 
-def _types_of(path: Path) -> Callable[[], None]:
+def _types_of(path: Path, opened: Connection) -> Callable[[], None]:
     """Returns a function that checks the types in a file, over a separate connection, which blocks no other."""
 
     def check() -> None:
+        if not opened.in_place():  # after a save over the index only the open connection sees the file
+            check_types(opened)
+            return
         connection = Connection(path, SCHEMA, "read", OLDER)
         try:
             check_types(connection)
