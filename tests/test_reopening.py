@@ -256,6 +256,15 @@ def test_changes_of_a_loaded_copy_leave_the_folder_as_it_was(path):
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
 
 
+def test_a_save_over_an_index_removes_the_files_that_were_derived_from_it(path):
+    """The file of full keys has the vectors of memories that the copy does not have."""
+    with PredictiveAssociativeIndex.load(path) as copy:
+        copy.delete("m8")
+        copy.save(path, overwrite=True)
+    assert {file.name.partition("-")[0] for file in path.iterdir()} == {"manifest.json", "memories", "predictor"}
+    assert check(path) == []
+
+
 @pytest.mark.parametrize("follow", [False, True])
 def test_an_index_that_is_replaced_while_it_is_verified_is_no_damage(path, paused_verification, follow):
     """A reader keeps what it opened until the end, or until it follows."""

@@ -209,7 +209,7 @@ def write_snapshot(
             old = read_manifest(folder)  # until now another writer may have had it
             remove_unfinished(folder)
             remove_other_tenants(folder, folder / old.get("tenants", ""))  # which may be lost: a copy replaces it
-            replaced = matching(folder, "memories-*.sqlite*", "predictor-*.safetensors*")
+            replaced = matching(folder, "memories-*.sqlite*", "predictor-*.safetensors*", "ann-*", "keys-*.f32*")
             current = write_files(folder, old, manifest, database, predictor, tenants)
             for path in replaced:
                 if path.name not in current:
