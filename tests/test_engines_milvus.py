@@ -408,6 +408,16 @@ def test_what_a_failed_call_left_is_counted_and_never_replaced_by_others(monkeyp
 
 
 @pytest.mark.slow
+def test_what_a_failed_delete_removed_is_not_counted(monkeypatch):
+    with PredictiveAssociativeIndex(dim=3, backend=fresh_milvus()) as index:
+        index.add(np.eye(3), ["a", "b", "c"])
+        with failing(monkeypatch):
+            index.delete("a")
+        index.add(np.eye(3)[:1], ["new"])
+        assert len(index) == len(index.find())
+
+
+@pytest.mark.slow
 def test_after_a_call_that_wrote_nothing_nothing_is_counted_again(monkeypatch):
     with PredictiveAssociativeIndex(dim=3, backend=fresh_milvus()) as index:
         index.add(np.eye(3), ["a", "b", "c"])
@@ -577,6 +587,25 @@ def test_an_interrupt_at_any_call_of_a_write_leaves_no_lease_that_is_renewed(mon
 
     files = calls.__file__, threading.__file__  # not where Python calls back, and ignores what is raised
     assert interrupted_at_any_call(write, is_free, files) > 30
+
+
+def test_of_two_processes_that_take_the_lease_at_once_one_waits(monkeypatch):
+    monkeypatch.setattr(calls, "LEASE", 0.2)
+    connection, counted = InMemory(), []
+    first, second = calls.Calls(connection), calls.Calls(connection)
+    first.make()
+    write = calls.Calls._write
+
+    def write_and_be_replaced(self: calls.Calls, state: calls.MilvusState) -> None:
+        write(self, state)
+        monkeypatch.undo()
+        monkeypatch.setattr(calls, "LEASE", 0.2)
+        write(self, replace(state, writer=second._me))  # it read the same free state, and wrote later
+
+    monkeypatch.setattr(calls.Calls, "_write", write_and_be_replaced)
+    with first.transaction(lambda _: None, lambda: counted.append("again")):
+        pass
+    assert counted == ["again"]  # after the lease of the other one, whose call did not end
 
 
 def test_a_process_that_stood_still_does_not_replace_what_another_one_wrote(monkeypatch):
