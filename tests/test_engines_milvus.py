@@ -408,6 +408,18 @@ def test_what_a_failed_call_left_is_counted_and_never_replaced_by_others(monkeyp
 
 
 @pytest.mark.slow
+def test_ids_that_an_expression_has_to_quote():
+    ids = ['a"b', "a\\b", "a\nb", "a\rb", '" or row >= 0 or id == "']
+    with PredictiveAssociativeIndex(dim=5, backend=fresh_milvus()) as index:
+        index.add(np.eye(5), ids)
+        assert [one.id for one in index.get(ids)] == ids
+        for id in ids[::-1]:
+            index.delete(id)
+            assert id not in index
+        assert len(index) == len(index.find()) == 0
+
+
+@pytest.mark.slow
 def test_what_a_failed_delete_removed_is_not_counted(monkeypatch):
     with PredictiveAssociativeIndex(dim=3, backend=fresh_milvus()) as index:
         index.add(np.eye(3), ["a", "b", "c"])
