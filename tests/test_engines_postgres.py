@@ -14,7 +14,6 @@ import pytest
 from conftest import DIM, QUICK, THOROUGH, WINDOW, new_index
 from engine_servers import fresh_postgres, postgres
 
-from benchmarks.scaling import engine_kills
 from pam_retriever import (
     EngineUnavailable,
     IndexClosed,
@@ -464,6 +463,9 @@ def test_a_dsn_that_is_none_is_not_quoted(dsn):
 
 @pytest.mark.slow
 def test_nothing_acknowledged_is_lost_when_the_server_is_killed():
+    pytest.importorskip("pgserver")
+    from benchmarks.scaling import engine_kills
+
     result = engine_kills.run(kills=1, seed=0, between=(0.5, 0.6))
     assert result["acknowledged_calls"] > 10
     assert result["errors"] == result["differences"] == []
