@@ -8,9 +8,8 @@ import pytest
 from pam_retriever.ann.exact import ExactBackend
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.keys import unit
-from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions
+from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions, ndcg_at
 from pam_retriever.retrieval.mixture.logit import Choices
-from pam_retriever.retrieval.mixture.worths import ndcg_at
 from pam_retriever.retrieval.sequences.features import FEATURES, NextEvidence
 from pam_retriever.retrieval.sequences.fitting import ExperienceCopy, fit_next, held_out
 from pam_retriever.retrieval.sequences.mixture import NextMixture

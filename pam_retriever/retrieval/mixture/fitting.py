@@ -20,7 +20,7 @@ from pam_retriever.retrieval.mixture.mixture import (
     unaided,
     uninfluenced,
 )
-from pam_retriever.retrieval.mixture.never_used import MOST_NEVER_USED, NeverUsedBound
+from pam_retriever.retrieval.mixture.never_used import NeverUsedBound
 from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.store.feedback_fit import KINDS
 from pam_retriever.types import Bools, Float32, Float64, Int64
@@ -70,7 +70,7 @@ def fit_mixture(
         elif kind == KINDS[0]:
             alone = None
             plain = unaided(evidence.features)
-            bound = NeverUsedBound(evidence.features.index(NEVER_USED), max(MOST_NEVER_USED, log.novelty))
+            bound = NeverUsedBound(evidence.features, log.novelty)
             fitted = fit_kind(held_out, prior.astype(float), timed=timed, never=never, plain=plain, bound=bound)
             kinds.append(fitted.with_reserved_mass(evidence.features, held_out))
         else:  # no used memory was hidden from these questions, so they do not show the value of a new one

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from pam_retriever.experience.feedback import MOST_OF_ONE
-from pam_retriever.retrieval.mixture.logit import Choices
+from pam_retriever.retrieval.mixture.logit import Choices, ranks
 from pam_retriever.retrieval.mixture.mixture import Evidence, kinds
 from pam_retriever.retrieval.mixture.pools import Cues, Pools, WordList
 from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
@@ -353,6 +353,24 @@ class _Batch:
         )
         wanted = share > 0
         return questions.take(np.flatnonzero(wanted if some is None else wanted & some))
+
+
+def recall_at(scores: Float32, held_out: HeldOutQuestions, k: int) -> Float64:
+    """Returns the share (Q,) of the used memories among the first ``k``, relative to the most that can be there."""
+    found = (ranks(scores, held_out.choices.question, held_out.choices.starts) <= k) & held_out.reached
+    share = np.bincount(held_out.choices.question, held_out.choices.target * found, len(held_out))
+    recall: Float64 = np.minimum(share * held_out.uses / np.minimum(k, held_out.uses), 1.0)
+    return recall
+
+
+def ndcg_at(scores: Float32, held_out: HeldOutQuestions, k: int) -> Float64:
+    """Returns the nDCG (Q,) of the first ``k``; the used memories of a question are equally relevant."""
+    rank = ranks(scores, held_out.choices.question, held_out.choices.starts)
+    found = (held_out.choices.target > 0) & held_out.reached & (rank <= k)
+    gain = np.bincount(held_out.choices.question, found / np.log2(rank + 1), len(held_out))
+    ideal = np.cumsum(1 / np.log2(np.arange(k) + 2))
+    ndcg: Float64 = gain / ideal[np.minimum(held_out.uses, k).astype(np.int64) - 1]
+    return ndcg
 
 
 def join(found: Sequence[HeldOutQuestions]) -> HeldOutQuestions:

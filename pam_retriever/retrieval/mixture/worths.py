@@ -11,7 +11,7 @@ from pam_retriever.evaluation import MIXTURE, Validation, Worth, mean_interval
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.calibration import expected_calibration_error, log_loss, reliability
 from pam_retriever.retrieval.mixture.fitting import FittedKind, MixtureFit, best_hits
-from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions
+from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions, recall_at
 from pam_retriever.retrieval.mixture.mixture import Evidence
 from pam_retriever.retrieval.mixture.repeated_requests import RepeatedRequests
 from pam_retriever.store.feedback_fit import KINDS
@@ -35,24 +35,6 @@ def validation_of(
         if held_out is not None and one is not None:
             worths += worths_of(kind, held_out, one, sources, timed, seed)
     return Validation(tuple(worths))
-
-
-def recall_at(scores: Float32, held_out: HeldOutQuestions, k: int) -> Float64:
-    """Returns the share (Q,) of the used memories among the first ``k``, relative to the most that can be there."""
-    found = (logit.ranks(scores, held_out.choices.question, held_out.choices.starts) <= k) & held_out.reached
-    share = np.bincount(held_out.choices.question, held_out.choices.target * found, len(held_out))
-    recall: Float64 = np.minimum(share * held_out.uses / np.minimum(k, held_out.uses), 1.0)
-    return recall
-
-
-def ndcg_at(scores: Float32, held_out: HeldOutQuestions, k: int) -> Float64:
-    """Returns the nDCG (Q,) of the first ``k``; the used memories of a question are equally relevant."""
-    rank = logit.ranks(scores, held_out.choices.question, held_out.choices.starts)
-    found = (held_out.choices.target > 0) & held_out.reached & (rank <= k)
-    gain = np.bincount(held_out.choices.question, found / np.log2(rank + 1), len(held_out))
-    ideal = np.cumsum(1 / np.log2(np.arange(k) + 2))
-    ndcg: Float64 = gain / ideal[np.minimum(held_out.uses, k).astype(np.int64) - 1]
-    return ndcg
 
 
 def worths_of(

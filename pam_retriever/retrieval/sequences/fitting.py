@@ -17,9 +17,9 @@ from pam_retriever.retrieval.mixture.fitting import (
     calibration_of,
     fit_kind,
 )
-from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions, join
+from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions, join, ndcg_at
 from pam_retriever.retrieval.mixture.logit import Choices
-from pam_retriever.retrieval.mixture.worths import ndcg_at, worths_of
+from pam_retriever.retrieval.mixture.worths import worths_of
 from pam_retriever.retrieval.sequences.bilinear import Bilinear
 from pam_retriever.retrieval.sequences.blend import blended, chosen, fit_parts
 from pam_retriever.retrieval.sequences.features import FEATURES, FULL_BELOW, HIDDEN, SOURCES, NextEvidence
