@@ -19,7 +19,7 @@ from pam_retriever.errors import StorageError
 from pam_retriever.experience import graph
 from pam_retriever.store import key_indexes
 from pam_retriever.store.folder.lock import WriterLock
-from pam_retriever.store.readwrite import ReadWriteLock
+from pam_retriever.store.readwrite import ReadWriteLock, held
 from pam_retriever.store.sqlite import copies
 from pam_retriever.store.sqlite.connection import Connection
 
@@ -127,29 +127,50 @@ def test_an_interrupt_at_any_call_of_the_lock_leaves_it_free(alone):
     other.shutdown()
 
 
-def test_an_interrupt_at_any_call_of_the_lock_of_a_folder_leaves_it_free(tmp_path):
-    held: list[WriterLock] = []
+def test_an_interrupt_at_any_call_of_held_leaves_the_lock_free():
+    """From Python 3.14 on, ``with mutex`` alone leaves it locked."""
+    mutex, other = threading.RLock(), ThreadPoolExecutor(1)
 
-    def take_and_release() -> None:
-        held.append(WriterLock(tmp_path))
-        held[-1].release()
+    def enter() -> None:
+        with held(mutex):
+            pass
+
+    def take() -> bool:
+        return mutex.acquire(timeout=PATIENCE) and mutex.release() is None
 
     def is_free() -> None:
-        if held:
-            held.pop().release()  # a second ``close`` of the index has the same effect
+        assert other.submit(take).result()
+
+    assert interrupted_at_any_call(enter, is_free) > 3
+    with pytest.raises(ValueError, match="inside"), held(mutex):
+        raise ValueError("inside")
+    is_free()
+    other.shutdown()
+
+
+def test_an_interrupt_at_any_call_of_the_lock_of_a_folder_leaves_it_free(tmp_path):
+    taken: list[WriterLock] = []
+
+    def take_and_release() -> None:
+        taken.append(WriterLock(tmp_path))
+        taken[-1].release()
+
+    def is_free() -> None:
+        if taken:
+            taken.pop().release()  # a second ``close`` of the index has the same effect
         WriterLock(tmp_path).release()
 
     assert interrupted_at_any_call(take_and_release, is_free) > 10
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")  # by Python
+@pytest.mark.filterwarnings("ignore:Exception ignored:pytest.PytestUnraisableExceptionWarning")  # by Python
 def test_an_interrupt_at_any_call_of_drop_tenant_leaves_the_tenant_or_nothing(tmp_path):
-    index, held = PredictiveAssociativeIndex.open(tmp_path / "i", 3), []
+    index, opened = PredictiveAssociativeIndex.open(tmp_path / "i", 3), []
 
     def create() -> None:
-        held[:] = [index.tenant("ann")]
-        held[0].add(np.eye(3), ["a", "b", "c"], ["secret text"] * 3)
+        opened[:] = [index.tenant("ann")]
+        opened[0].add(np.eye(3), ["a", "b", "c"], ["secret text"] * 3)
 
     def drop() -> None:
         try:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from pam_retriever.mentions.scripts import cut
 from pam_retriever.store.database import Grouped
+from pam_retriever.store.readwrite import held
 from pam_retriever.store.sqlite.trajectories import groups_query
 from pam_retriever.store.sqlite.words import LABELS, LONGEST_TERM, TOKENIZER
 
@@ -20,14 +21,14 @@ class WordCounter:
     """Counts words with SQLite's tokenizer and stemmer, so that an engine finds the same memories as a folder."""
 
     def __init__(self) -> None:
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()
         self._run = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False).execute
         self._run(f"CREATE VIRTUAL TABLE words USING fts5 (text, labels, content = '', tokenize = \"{TOKENIZER}\")")
         self._run("CREATE VIRTUAL TABLE places USING fts5vocab (words, instance)")
 
     def __call__(self, rows: Sequence[int], texts: Sequence[str | None], metadatas: Sequence[str]) -> list[Word]:
         """Returns the words of each memory that has a text."""
-        with self._mutex:
+        with held(self._mutex):
             self._run(REMOVE_ALL)  # an interrupt may have left words of an earlier call
             labels = LABELS.replace("{0}.metadata", "?1")
             for row, text, metadata in zip(rows, texts, metadatas, strict=True):

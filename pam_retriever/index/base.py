@@ -20,6 +20,7 @@ from pam_retriever.store import naming
 from pam_retriever.store.base import Store
 from pam_retriever.store.database import Database
 from pam_retriever.store.learnt import is_stored, nothing_to_learn
+from pam_retriever.store.readwrite import held
 from pam_retriever.store.view import View
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class IndexBase:
         self._background = BackgroundFits()
         self._lock, self._learning = store.lock, threading.Lock()
         self._evidence: dict[str, FeedbackEvidence] = {}  # by filter of feedback
-        self._knowing = threading.Lock()
+        self._knowing = threading.RLock()
         self._text_caches: tuple[Database, Lexicon, Timeline] | None = None
         self._imagined: tuple[PredictorWeights | None, SpreadCalibration] | None = None  # and its predictor
 
@@ -77,7 +78,7 @@ class IndexBase:
         The evidence is cached, and writes update it. The caller holds the lock: no write may happen during the call.
         """
         table, name = view.database.feedback, to_json({} if where is None else where)
-        with self._knowing:
+        with held(self._knowing):
             found = self._evidence.get(name)
             if found is not None and found.is_current(view):
                 return None if found.is_empty else found

@@ -18,6 +18,7 @@ from pam_retriever.errors import InvalidInput, MissingExtra
 from pam_retriever.retrieval.anchors import DatedMemories, may_have_anchor, read_anchor
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.store.database import Database
+from pam_retriever.store.readwrite import held
 from pam_retriever.store.sqlite.times import EPOCH, StoredTimes
 from pam_retriever.timewords.periods import OPEN_END, OPEN_START, Period, When
 from pam_retriever.timewords.scores import TextPeriods, time_scores
@@ -83,7 +84,7 @@ class Timeline:
 
     def __init__(self, database: Database, lexicon: Lexicon) -> None:
         self._database, self._lexicon = database, lexicon
-        self._building = threading.Lock()
+        self._building = threading.RLock()
         self._known: ParsedTimes | None = None  # replaced as a whole: another thread may read it
         self._asked: tuple[tuple[int, int], str | None] | None = None  # a version, and the kind of its times
         self._missed = False
@@ -136,7 +137,7 @@ class Timeline:
         if known is None or not len(known.stored.rows):
             return None
         if known.read is not known.stored:
-            with self._building:
+            with held(self._building):
                 known = self._known or known
                 if known.read is not known.stored:
                     self._known = known = self._with_texts(known)
@@ -200,7 +201,7 @@ class Timeline:
         """Returns the stored times; nobody writes during a query."""
         version, known = self._version(), self._known
         if known is None or known.version != version:
-            with self._building:
+            with held(self._building):
                 stored = self._stored(known)
                 none = TextPeriods.of([])
                 old = known or ParsedTimes(version, stored, _nothing(), none, none)

@@ -15,6 +15,7 @@ from pam_retriever.store.folder.files import check_file, checksum_of, matching
 from pam_retriever.store.folder.lock import NAME, WriterLock
 from pam_retriever.store.folder.manifest import FORMAT_VERSION, MANIFEST, Manifest, read_manifest, write_manifest
 from pam_retriever.store.folder.tenants import locked_folder_of, remove_other_tenants, root_of
+from pam_retriever.store.readwrite import held
 from pam_retriever.store.sqlite.connection import Connection
 from pam_retriever.store.sqlite.damage import check_everything
 from pam_retriever.store.sqlite.database import SQLiteDatabase
@@ -32,7 +33,7 @@ class WritableManifest:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.manifest = folder, read_manifest(folder)
-        self._mutex = threading.Lock()  # a tenant may be created while another thread writes for the first time
+        self._mutex = threading.RLock()  # a tenant may be created while another thread writes for the first time
 
     @property
     def whole(self) -> bool:
@@ -46,17 +47,17 @@ class WritableManifest:
 
     def set(self, sha256: str | None) -> None:
         """Writes the manifest with this checksum."""
-        with self._mutex:
+        with held(self._mutex):
             self._write({**self.manifest, "database_sha256": sha256})
 
     def name_tenants(self, name: str) -> None:
         """Writes the name of the folder of the tenants to the manifest."""
-        with self._mutex:
+        with held(self._mutex):
             self._write({**self.manifest, "tenants": name})
 
     def bring_up_to_date(self) -> None:
         """Writes the format version of the database to the manifest."""
-        with self._mutex:
+        with held(self._mutex):
             if self.manifest["format_version"] < FORMAT_VERSION:
                 self._write({**self.manifest, "format_version": FORMAT_VERSION})
 
