@@ -59,17 +59,22 @@ class _Judges:
         questions: the questions.
         scores: (P,) the scores of their candidates, by the weights to bound.
         never: (P,) 1 for a never-used candidate, else 0.
+        mass: (Q,) the probability of all never-used candidates of a question together.
     """
 
     features: Sequence[str]
     questions: HeldOutQuestions
     scores: Float32
     never: Float32
+    mass: Float64
 
     @classmethod
     def of(cls, features: Sequence[str], weights: Float64, questions: HeldOutQuestions) -> _Judges:
         choices = questions.choices
-        return cls(features, questions, choices.scores(weights), choices.features[:, features.index(NEVER_USED)])
+        scores, never = choices.scores(weights), choices.features[:, features.index(NEVER_USED)]
+        shares = logit.softmax(scores, choices.starts)
+        mass = np.minimum(np.bincount(choices.question, shares * never), 1.0)
+        return cls(features, questions, scores, never, mass)
 
     def change(self, bound: float) -> float:
         """Returns the change of the weight, at most 0, for a mean probability of at most ``bound``."""
@@ -82,10 +87,9 @@ class _Judges:
         return least
 
     def _probability(self, change: float) -> float:
-        """Returns the mean probability of all never-used memories together."""
-        choices = self.questions.choices
-        shares = logit.softmax(self.scores + np.float32(change) * self.never, choices.starts)
-        return float(np.bincount(choices.question, shares * self.never).mean())
+        """Returns the mean probability of all never-used memories together, with a changed weight."""
+        odds = self.mass * np.exp(change)
+        return float((odds / (1 - self.mass + odds)).mean())
 
     def ndcg(self, change: float) -> Float64:
         """Returns the nDCG (Q,) with a changed weight, as recall answers."""
