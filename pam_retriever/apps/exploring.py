@@ -22,7 +22,7 @@ from pam_retriever.embedding.text_models import (
 from pam_retriever.errors import IndexLocked, InvalidInput
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.store.folder import repair
-from pam_retriever.store.folder.files import write_atomically
+from pam_retriever.store.folder.files import discard
 
 WAIT = 10.0  # seconds that feedback waits for other writers, as writes of the MCP server do
 
@@ -136,14 +136,17 @@ def _export(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> No
 
 def _write(path: Path, text: str) -> None:
     """Writes a file completely, or leaves it as it was."""
-    if path.is_symlink() or (path.exists() and not path.is_file()):  # such as /dev/stdout, which cannot be replaced
-        try:
-            path.write_text(text, "utf-8")
-        except OSError as error:
+    direct = path.is_symlink() or (path.exists() and not path.is_file())  # such as /dev/stdout
+    written = path if direct else path.with_name(f"{path.name}.new")
+    try:
+        written.write_text(text, "utf-8")
+        written.replace(path)
+    except BaseException as error:
+        if not direct:
+            discard(written)
+        if isinstance(error, OSError):
             error.filename = str(path)  # the system names no file if the disk is full
-            raise
-    else:
-        write_atomically(path, text.encode())
+        raise
 
 
 def _first(index: PredictiveAssociativeIndex) -> str:
