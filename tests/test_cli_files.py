@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -19,6 +20,7 @@ from pam_retriever import InvalidInput, PredictiveAssociativeIndex, __version__
 from pam_retriever.apps.cli import main
 from pam_retriever.apps.terminal import safe
 from pam_retriever.embedding.text_models import TextModel
+from pam_retriever.store.faults import ADVICE
 
 
 def write(path: Path, events: list[dict]) -> Path:
@@ -371,9 +373,8 @@ def test_a_full_device_as_output_gives_no_traceback(spoken, unbuffered, monkeypa
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "pam_retriever.apps.cli", "search", str(spoken), "--id", "\x1b2"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith("pam-retriever: The output: No space left on device. Expected")
+    told = "pam-retriever: The output: No space left on device. Expected a disk that takes it. "
+    assert (done.returncode, done.stderr) == (2, f"{told}{ADVICE[errno.ENOSPC]}\n")
 
 
 def test_emoji_stay_whole():

@@ -482,6 +482,14 @@ def test_a_full_disk_leaves_the_file_as_it_was(folder, tmp_path, capsys, before)
     assert [path.read_text() for path in tmp_path.iterdir()] == ([before] if before else [])
 
 
+def test_a_folder_with_the_name_of_an_unfinished_page_is_left_alone(folder, tmp_path):
+    kept = tmp_path / "page.html.new" / "notes.txt"
+    kept.parent.mkdir()
+    kept.write_text("mine")
+    assert main(["explore", str(folder), "--id", SINK, "--export", str(tmp_path / "page.html")]) == 2
+    assert kept.read_text() == "mine"
+
+
 def test_a_page_goes_to_the_standard_output(folder, capfd):
     assert main(["explore", str(folder), "--id", SINK, "--export", "/dev/stdout"]) == 0
     assert "Mr. Okafor" in capfd.readouterr().out

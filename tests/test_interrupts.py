@@ -164,7 +164,9 @@ def test_an_interrupt_at_any_call_of_the_lock_of_a_folder_leaves_it_free(tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Exception ignored:pytest.PytestUnraisableExceptionWarning")  # by Python
+@pytest.mark.filterwarnings(  # by Python, and what 3.14 says of the same
+    "ignore:Exception ignored (in|while closing generator):pytest.PytestUnraisableExceptionWarning"
+)
 def test_an_interrupt_at_any_call_of_drop_tenant_leaves_the_tenant_or_nothing(tmp_path):
     index, opened = PredictiveAssociativeIndex.open(tmp_path / "i", 3), []
 

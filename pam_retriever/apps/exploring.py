@@ -6,7 +6,7 @@ import argparse
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from urllib.parse import quote
 
@@ -22,7 +22,7 @@ from pam_retriever.embedding.text_models import (
 from pam_retriever.errors import IndexLocked, InvalidInput
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.store.folder import repair
-from pam_retriever.store.folder.files import discard
+from pam_retriever.store.folder.files import replacing
 
 WAIT = 10.0  # seconds that feedback waits for other writers, as writes of the MCP server do
 
@@ -137,15 +137,11 @@ def _export(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> No
 def _write(path: Path, text: str) -> None:
     """Writes a file completely, or leaves it as it was."""
     direct = path.is_symlink() or (path.exists() and not path.is_file())  # such as /dev/stdout
-    written = path if direct else path.with_name(f"{path.name}.new")
     try:
-        written.write_text(text, "utf-8")
-        written.replace(path)
-    except BaseException as error:
-        if not direct:
-            discard(written)
-        if isinstance(error, OSError):
-            error.filename = str(path)  # the system names no file if the disk is full
+        with nullcontext(path) if direct else replacing(path) as written:
+            written.write_text(text, "utf-8")
+    except OSError as error:
+        error.filename = str(path)  # the system names no file if the disk is full
         raise
 
 

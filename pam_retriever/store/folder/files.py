@@ -10,6 +10,7 @@ import shutil
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from fnmatch import translate
 from functools import lru_cache
 from pathlib import Path
@@ -52,16 +53,23 @@ def write_atomically(path: Path, contents: bytes) -> None:
     Raises:
         StorageError: the file could not be written; the old contents are unchanged.
     """
-    written = path.with_name(f"{path.name}.new")
     with explained(path):
-        try:
+        with replacing(path) as written:
             written.write_bytes(contents)
             sync(written)
-            written.replace(path)
-            sync(path.parent)
-        except BaseException:
-            written.unlink(missing_ok=True)
-            raise
+        sync(path.parent)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yields the path of a new file, which then takes the place of ``path``. After an error it is deleted."""
+    written = path.with_name(f"{path.name}.new")
+    try:
+        yield written
+        written.replace(path)
+    except BaseException:
+        written.unlink(missing_ok=True)
+        raise
 
 
 def matching(folder: Path, *patterns: str) -> list[Path]:
