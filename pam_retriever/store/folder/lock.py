@@ -62,8 +62,7 @@ class WriterLock:
                 break
             self._file.close()
         # an index may be dropped without ``close``
-        self._letting_go = weakref.finalize(self, _release, self._file, self._path)
-        self._letting_go.atexit = False
+        weakref.finalize(self, _release, self._file, self._path).atexit = False
         tell_of_forks(self, folder=True)
         note = {
             "pid": os.getpid(),
@@ -100,7 +99,6 @@ class WriterLock:
     def release(self) -> None:
         """Releases the lock. A second call does nothing, or completes a call that was interrupted."""
         _release(self._file, self._path)
-        self._letting_go.detach()
 
     # ---- forks, see ``forking``: the child's copy of the descriptor would keep the lock after the parent ends
 
@@ -111,7 +109,6 @@ class WriterLock:
         """Does nothing: ``hold_still`` holds nothing."""
 
     def in_child(self, still: bool) -> None:  # noqa: ARG002
-        self._letting_go.detach()
         self._file.close()
 
 
