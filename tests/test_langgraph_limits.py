@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import sqlite3
 import sys
 import threading
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from langgraph.store.memory import InMemoryStore
 from test_langgraph_store import INDEX, embed, keys, new
 
 from langgraph_pam import PAMStore
-from langgraph_pam.items import Items
+from langgraph_pam.items import FILE, Items
 from langgraph_pam.memories import Memories
 from langgraph_pam.reading import MAX_VALUE_DEPTH
 from langgraph_pam.sweeper import Sweeper
@@ -81,6 +82,19 @@ def test_a_new_folder_may_be_opened_by_several_at_once(tmp_path):
             folder = tmp_path / str(at)
             folder.mkdir()
             list(pool.map(opened, [folder] * 6))
+
+
+def test_a_store_waits_for_another_process_that_makes_the_same_file(tmp_path):
+    with PAMStore(tmp_path / "memory"):
+        pass
+    other = sqlite3.connect(tmp_path / "memory" / FILE, isolation_level=None, check_same_thread=False)
+    other.execute("PRAGMA journal_mode = DELETE")  # the journal of a new file
+    other.execute("BEGIN IMMEDIATE")
+    soon = threading.Timer(0.2, other.close)
+    soon.start()
+    with PAMStore(tmp_path / "memory") as store:
+        store.put(("ann",), "stairs", {"text": "wet stairs"})
+    soon.join()
 
 
 def test_a_full_disk_is_named_and_changes_nothing(tmp_path):

@@ -117,7 +117,7 @@ class Items:
                 self._db.execute("PRAGMA journal_mode = WAL")
                 return
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                if "locked" not in str(error) or time.monotonic() > until:  # error codes: from Python 3.11 on
                     raise
             time.sleep(0.002)
 
