@@ -189,7 +189,7 @@ def write_tenants(folder: Path, taken: str | None, write: Write) -> str | None:
     Args:
         folder: of the index.
         taken: a name that must not be used.
-        write: writes the folders of all tenants into the given folder.
+        write: writes the folders of all tenants into the given folder, and flushes its entries to the disk.
     """
     made = folder / f"tenants-{uuid.uuid4().hex}{UNFINISHED}"
     try:
@@ -204,7 +204,6 @@ def write_tenants(folder: Path, taken: str | None, write: Write) -> str | None:
         named = f"tenants-{digest.hexdigest()[:12]}"
         if named == taken:
             named = f"tenants-{digest.hexdigest()[12:24]}"
-        sync(made)
         made.replace(folder / named)
         return named
     finally:
