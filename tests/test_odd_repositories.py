@@ -63,3 +63,10 @@ def test_a_partial_clone_names_its_remedy(history, tmp_path):
     git(clone, "fetch", "--quiet", "--refetch", "--no-filter")
     update(index, clone)
     assert set(contents(index)["files"]) == {"a.py"}
+
+
+def test_a_repository_that_lost_a_file_names_the_file(history):
+    blob = git(history.folder, "rev-parse", "HEAD:a.py").strip()
+    (history.folder / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    with pytest.raises(RepositoryUnreadable, match=r"contents of a\.py are missing.*git fsck"):
+        update(fresh(), history.folder)

@@ -168,6 +168,8 @@ class Repository:
                 about, path = line.split(b"\t", 1)
                 mode, _, blob, size = about.decode().split()
                 name = _path(path)
+                if size == "BAD":  # older versions of git fail in a partial clone, newer ones do not
+                    raise self._missing(name)
                 if mode not in {SUBMODULE, LINK} and int(size) <= LARGEST and len(name.encode()) <= LONGEST:
                     found.append(File(name, blob, int(size)))
         ignored = self._ignored([file.path for file in found])
@@ -242,6 +244,10 @@ class Repository:
             if git.returncode:
                 errors.seek(0)
                 raise self._failed(errors.read())
+
+    def _missing(self, name: str) -> PAMError:
+        partial = self._run("config", "--get-regexp", r"^remote\..*\.promisor$", check=False).stdout
+        return self._failed(f"fatal: the contents of {name} are missing\n".encode("utf-8", "replace") + partial)
 
     def _failed(self, errors: bytes) -> PAMError:
         lines = errors.decode("utf-8", "replace").strip().splitlines() or ["git failed"]
