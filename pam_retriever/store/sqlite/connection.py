@@ -16,7 +16,7 @@ from pam_retriever.store.folder import handles
 from pam_retriever.store.folder.forking import never_free, tell_of_forks
 from pam_retriever.store.sqlite import words
 from pam_retriever.store.sqlite.changes import Changes, store_changes
-from pam_retriever.store.sqlite.copying import State, read_copy, state_of, write_copy
+from pam_retriever.store.sqlite.copying import State, read_copy, state_of, uri_of, write_copy
 from pam_retriever.store.sqlite.pages import SMALLEST
 from pam_retriever.store.sqlite.tables import SCHEMA_OF, described, plain, schema_of
 
@@ -91,7 +91,7 @@ class Connection:
 
     def _connect(self) -> sqlite3.Connection:
         mode = "ro&immutable=1" if self._immutable else URI_MODES[self.mode]
-        target = ":memory:" if self.path is None else f"{self.path.absolute().as_uri()}?mode={mode}"
+        target = ":memory:" if self.path is None else uri_of(self.path, mode)
         with explained(self.path):
             connection = sqlite3.connect(
                 target, isolation_level=None, check_same_thread=False, timeout=LOCK_SECONDS, uri=self.path is not None

@@ -6,11 +6,18 @@ import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import quote
 
 from pam_retriever.store.folder import handles
 from pam_retriever.store.folder.companions import holds_log
 
 State = tuple[int, int, int, bool]  # inode, bytes, time of the last change in ns, and whether there is a log
+
+
+def uri_of(path: Path, mode: str) -> str:
+    """Returns the URI with which SQLite opens a file, for example with the mode "ro&immutable=1"."""
+    # Path.as_uri of Python 3.14 loads urllib.request, with all that the network needs
+    return f"file://{quote(os.fsencode(path.absolute()))}?mode={mode}"
 
 
 def write_copy(source: sqlite3.Connection, path: Path) -> None:
@@ -33,7 +40,7 @@ def read_copy(path: Path, settled: bool, copy: sqlite3.Connection, timeout: floa
         copy: a connection.
         timeout: seconds to wait for a lock of SQLite.
     """
-    uri = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if settled else ''}"
+    uri = uri_of(path, "ro&immutable=1" if settled else "ro")
     with closing(sqlite3.connect(uri, uri=True, timeout=timeout)) as source:
         inode = handles.inode_of(path)
         handles.connected(inode)  # another thread that reads the file must not release the locks of this connection

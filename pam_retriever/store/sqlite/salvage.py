@@ -15,6 +15,7 @@ from pam_retriever.limits import MAX_WEIGHT
 from pam_retriever.store.columns import checksum
 from pam_retriever.store.folder.companions import holds_log
 from pam_retriever.store.sqlite.changes import ENCODERS, ranges_of
+from pam_retriever.store.sqlite.copying import uri_of
 from pam_retriever.store.sqlite.database import SQLiteDatabase
 from pam_retriever.store.sqlite.pages import page_size_of
 
@@ -50,8 +51,8 @@ def salvage(path: Path, dim: int | None) -> tuple[SQLiteDatabase, int, list[str]
     Raises:
         sqlite3.DatabaseError: nothing can be read.
     """
-    still = "" if holds_log(path) else "&immutable=1"  # so SQLite creates no file beside it
-    source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{still}", uri=True)
+    mode = "ro" if holds_log(path) else "ro&immutable=1"  # so SQLite creates no file beside it
+    source = sqlite3.connect(uri_of(path, mode), uri=True)
     source.text_factory = bytes  # text that is not UTF-8 is damage of one row, and must not end the query
     lost: list[str] = []
     database = SQLiteDatabase(page_size=page_size_of(path))
