@@ -30,6 +30,8 @@ from pam_retriever import (
 )
 from pam_retriever.apps.cli import main
 from pam_retriever.store import columns, faults
+from pam_retriever.store.folder.files import check_file
+from pam_retriever.store.folder.manifest import MANIFEST
 from pam_retriever.store.folder.repair import check, repair
 
 SMALL = FitConfig(hidden=8, passes=1)
@@ -374,6 +376,22 @@ def test_a_folder_that_may_not_be_read_is_named(saved, monkeypatch):
     ):
         with pytest.raises(StorageError, match=r"Permission denied.*who may read"):
             call()
+
+
+def test_a_file_of_an_index_that_may_not_be_read_is_not_called_missing(saved, monkeypatch):
+    real, file = os.stat, saved / "predictor.safetensors"
+
+    def refuse(path, **more):
+        if path == file:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(path, **more)
+
+    check_file(saved / MANIFEST, None)
+    with pytest.raises(IndexFormatError, match="is missing"):
+        check_file(file, None)
+    monkeypatch.setattr(os, "stat", refuse)
+    with pytest.raises(StorageError, match=r"Permission denied.*who may read"):
+        check_file(file, None)
 
 
 def test_every_disk_error_names_a_remedy():

@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -45,6 +46,22 @@ def read_path(name: str, path: object) -> Path:
         return found.absolute()
     except FileNotFoundError:  # the current folder was removed
         return found
+
+
+def mode_of(path: Path) -> int:
+    """Returns the type and the permissions of what is at a path; 0 if nothing is there.
+
+    From Python 3.14 on, ``Path.exists`` and ``Path.is_file`` return False for a path that may not be looked up.
+
+    Raises:
+        OSError: the path may not be looked up.
+    """
+    try:
+        return path.stat().st_mode
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return 0
+        raise
 
 
 def write_atomically(path: Path, contents: bytes) -> None:
@@ -99,7 +116,9 @@ def check_file(path: Path, sha256: str | None) -> None:
         IndexFormatError: the file is missing, is outside the folder, or its checksum differs.
         StorageError: the file cannot be read.
     """
-    if path.is_symlink() or not path.is_file():
+    with explained(path):
+        there = stat.S_ISREG(mode_of(path))
+    if path.is_symlink() or not there:
         what = "is a link" if path.is_symlink() else "is missing"
         raise IndexFormatError(f"{path} {what}.", "the file that the index names", "Restore it from a copy.")
     if sha256 is not None and checksum_of(path) != sha256:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import stat
 import uuid
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from pam_retriever import __about__
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.limits import MAX_DIM, MAX_MANIFEST_BYTES
 from pam_retriever.store.faults import explained
-from pam_retriever.store.folder.files import write_atomically
+from pam_retriever.store.folder.files import mode_of, write_atomically
 from pam_retriever.store.folder.tenant_names import tenant_at
 
 FORMAT = "pam-retriever-index"
@@ -64,7 +65,7 @@ def has_manifest(folder: Path) -> bool:
         StorageError: the folder cannot be read.
     """
     with explained(folder):
-        return (folder / MANIFEST).exists()
+        return mode_of(folder / MANIFEST) != 0
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -76,7 +77,7 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST
     with explained(path):
-        there = path.is_file()  # a pipe or a device could be read for ever
+        there = stat.S_ISREG(mode_of(path))  # a pipe or a device could be read for ever
     if not there:
         if (tenant := tenant_at(folder)) is not None and not folder.exists():
             raise IndexFormatError(
