@@ -180,10 +180,23 @@ def test_what_only_has_such_a_name_stays(tmp_path):
     (tmp_path / ".index-12345678").mkdir()
     (tmp_path / ".index-12345678" / "writer.lock").touch()
     (tmp_path / ".index-12345678" / "mine.txt").touch()
-    (tmp_path / ".index-abcdefgh").symlink_to(tmp_path / ".index-of_notes")
-    before = names(tmp_path)
+    for other in (".index-of.notes", "notes"):
+        (tmp_path / other).mkdir()
+        (tmp_path / other / "writer.lock").touch()
+    (tmp_path / ".index-abcdefgh").symlink_to(tmp_path / "notes")
+    before = set(tmp_path.rglob("*"))
     with PredictiveAssociativeIndex.open(tmp_path / "index", dim=2):
-        assert names(tmp_path) == sorted([*before, "index"])
+        assert {path for path in tmp_path.rglob("*") if tmp_path / "index" not in (path, path.parent)} == before
+
+
+@pytest.mark.parametrize("call", ["open", "save"])
+def test_the_folders_around_a_new_index_are_made(tmp_path, call):
+    folder = tmp_path / "data" / "of" / "index"
+    if call == "open":
+        PredictiveAssociativeIndex.open(folder, dim=2).close()
+    else:
+        PredictiveAssociativeIndex(dim=2).save(folder)
+    assert len(PredictiveAssociativeIndex.load(folder)) == 0
 
 
 @pytest.fixture
@@ -214,6 +227,7 @@ def test_a_mount_in_which_a_call_failed_is_empty_again(mounted, monkeypatch):
 
     def fail(path: Path, to: Path) -> Path:
         if to == mounted / "manifest.json":
+            assert list(mounted.glob("memories-*.sqlite"))  # a kill between the two leaves no manifest without one
             raise OSError(errno.ENOSPC, "no space")
         return replace(path, to)
 

@@ -1,11 +1,8 @@
-"""The folders of tenants: what a full disk, other files and missing rights do to them."""
+"""The folders of tenants: what a full disk, other files and the loss of power do to them."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -103,45 +100,3 @@ def test_an_index_below_a_manifest_of_something_else_locks_its_own_folder(tmp_pa
         assert not (tmp_path / "writer.lock").exists()
         with pytest.raises(IndexLocked):
             PredictiveAssociativeIndex.open(tmp_path / "data" / "one")
-
-
-@pytest.fixture
-def ordinary() -> Iterator[Path]:
-    """A new folder of a user whom the system refuses what permissions refuse: root may do everything."""
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(65534)
-    try:
-        made = Path(tempfile.mkdtemp())
-        yield made
-        shutil.rmtree(made)
-    finally:
-        os.seteuid(user)
-
-
-@pytest.mark.skipif(not hasattr(os, "seteuid"), reason="the system has no such rights")
-@pytest.mark.parametrize(
-    ("refused", "mode", "call"),
-    [
-        ("tenants-*", 0o300, lambda index: index.tenants()),
-        ("tenants-*", 0o600, lambda index: index.tenant("bob")),
-        ("tenants-*", 0o500, lambda index: index.tenant("bob")),
-        ("tenants-*", 0o500, lambda index: index.drop_tenant("ann")),
-        ("", 0o500, lambda index: index.tenant("bob")),
-        ("", 0o500, lambda index: index.drop_tenant("ann")),
-    ],
-    ids=["list", "enter", "make among them", "drop among them", "make", "drop"],
-)
-def test_missing_rights_are_an_error_and_change_nothing(ordinary, refused, mode, call):
-    with PredictiveAssociativeIndex.open(ordinary / "index", DIM) as index:
-        filled(index.tenant("ann"), "a")
-        (path,) = ordinary.glob(f"index/{refused}")
-        before = files(ordinary)
-        path.chmod(mode)
-        with pytest.raises(StorageError, match="Permission denied"):
-            call(index)
-        path.chmod(0o700)
-        assert files(ordinary) == before
-        assert "a" in index.tenant("ann")
-        filled(index.tenant("bob"), "b")
-        assert index.tenants() == ["ann", "bob"]

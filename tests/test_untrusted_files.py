@@ -213,6 +213,29 @@ def test_a_manifest_of_a_gigabyte_is_not_read(folder):
     refused(folder, "more than 1,000,000 bytes")
 
 
+ENTRIES = {
+    "dim": (0, -1, 3.0, True, "3", None, limits.MAX_DIM + 1),
+    "format": ("another", None),
+    "format_version": (0, 99, 4.0, True, "4", None),
+    "backend": (3, None, "of nobody"),
+    "database": ("memories-0123.sqlite", "../memories-0123456789ab.sqlite", "/dev/zero", 3, None),
+    "database_sha256": ("0", "A" * 64, 3, True),
+}
+
+
+@pytest.mark.parametrize(("entry", "value"), [(entry, value) for entry in ENTRIES for value in ENTRIES[entry]])
+def test_a_manifest_with_a_value_that_cannot_be_right(folder, entry, value):
+    path = folder / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), entry: value}))
+    refused(folder, "manifest|format version|backend")
+
+
+def test_an_index_of_dimension_1_is_opened_again(tmp_path):
+    PredictiveAssociativeIndex.open(tmp_path / "index", 1).close()
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        assert index.dim == 1
+
+
 # ---- hostile arguments
 
 LIMITS = {

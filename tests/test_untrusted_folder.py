@@ -182,6 +182,15 @@ def test_the_command_line_names_the_refused_journal(folder, victim, command, cap
     assert victim.read_text() == "precious"
 
 
+@pytest.mark.parametrize("call", OPENED)
+@pytest.mark.parametrize("end", ["-journal", "-wal", "-shm"])
+def test_what_is_no_file_in_place_of_a_journal_is_refused(folder, end, call):
+    unseal(folder)
+    beside(folder, end).mkdir()
+    with pytest.raises(IndexFormatError, match="no plain file"):
+        OPENED[call](folder)
+
+
 def test_what_readers_leave_beside_a_closed_database_keeps_nobody_out(folder):
     """Empty journal files that readers leave next to a closed database do not prevent opening it."""
     reader = PredictiveAssociativeIndex.open(folder, read_only=True)

@@ -120,4 +120,4 @@ def _parent(folder: Path) -> Path:
 
 
 def _is_mount(folder: Path) -> bool:
-    return folder.exists() and os.path.ismount(folder)
+    return os.path.ismount(folder)
