@@ -17,9 +17,10 @@ from benchmarks.reliability.signals import CALLS, Campaign
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.errors import StorageError
 from pam_retriever.experience import graph
+from pam_retriever.locks import Mutex
 from pam_retriever.store import key_indexes
 from pam_retriever.store.folder.lock import WriterLock
-from pam_retriever.store.readwrite import ReadWriteLock, held
+from pam_retriever.store.readwrite import ReadWriteLock
 from pam_retriever.store.sqlite import copies
 from pam_retriever.store.sqlite.connection import Connection
 
@@ -127,25 +128,77 @@ def test_an_interrupt_at_any_call_of_the_lock_leaves_it_free(alone):
     other.shutdown()
 
 
-def test_an_interrupt_at_any_call_of_held_leaves_the_lock_free():
-    """From Python 3.14 on, ``with mutex`` alone leaves it locked."""
-    mutex, other = threading.RLock(), ThreadPoolExecutor(1)
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there is no timer that interrupts")
+def test_an_interrupt_of_a_loop_leaves_a_mutex_free_while_its_traceback_lives():
+    """From Python 3.14 on, ``with threading.RLock()`` alone leaves it locked; interactive sessions keep tracebacks."""
+    other, random, kept = ThreadPoolExecutor(1), np.random.default_rng(4), list[BaseException]()
 
-    def enter() -> None:
-        with held(mutex):
-            pass
+    def loop(mutex: Mutex) -> None:
+        while True:
+            with mutex, mutex:
+                pass
 
-    def take() -> bool:
-        return mutex.acquire(timeout=PATIENCE) and mutex.release() is None
+    def take(mutex: Mutex) -> bool:
+        return mutex.acquire(timeout=1) and mutex.release() is None
 
-    def is_free() -> None:
-        assert other.submit(take).result()
-
-    assert interrupted_at_any_call(enter, is_free) > 3
-    with pytest.raises(ValueError, match="inside"), held(mutex):
-        raise ValueError("inside")
-    is_free()
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        for _ in range(100):
+            mutex = Mutex()
+            try:
+                signal.setitimer(signal.ITIMER_REAL, float(random.uniform(2e-5, 3e-4)))
+                loop(mutex)
+            except KeyboardInterrupt as error:
+                kept.append(error)
+            assert other.submit(take, mutex).result()
+    finally:
+        signal.signal(signal.SIGALRM, before)
     other.shutdown()
+
+
+def test_an_interrupt_while_a_thread_waits_for_a_mutex_leaves_it_to_its_holder():
+    mutex, inside, leave = Mutex(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with mutex:
+            inside.set()
+            leave.wait(PATIENCE)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    inside.wait(PATIENCE)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(KeyboardInterrupt), mutex:
+            pass
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert mutex.elsewhere
+    assert not mutex.acquire(blocking=False)
+    leave.set()
+    holder.join(PATIENCE)
+    assert not mutex.elsewhere
+    with mutex:
+        assert not mutex.elsewhere
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Exception ignored (in|while):pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("kind", ["tenant", "recall"])
+def test_an_interrupt_at_any_call_of_a_query_locks_out_no_thread(tmp_path, kind):
+    """Of locks that the library takes by ``with``, not only of the lock of readers and writers."""
+    index, other = PredictiveAssociativeIndex.open(tmp_path / "i", 3), ThreadPoolExecutor(1)
+    index.add(np.eye(3), ["a", "b", "c"], ["wet stairs", "a wrist", "dry paint"])
+    index.feedback([1, 0, 0.1], ["b"], text="What about the stairs?")
+    index.tenant("ann").add(np.eye(3), ["a", "b", "c"])
+    calls = {
+        "tenant": lambda: index.tenant("ann").get(["a"]),
+        "recall": lambda: index.recall([1, 0.1, 0], text="Which stairs?", k=2),
+    }
+    assert interrupted_at_any_call(calls[kind], lambda: other.submit(calls[kind]).result(PATIENCE)) > 30
+    other.shutdown()
+    index.close()
 
 
 def test_an_interrupt_at_any_call_of_the_lock_of_a_folder_leaves_it_free(tmp_path):

@@ -39,6 +39,7 @@ SHARED = {
     "evaluation",
     "filters",
     "limits",
+    "locks",
     "protocols",
     "types",
     "validation",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from pydantic import BaseModel, Field
 from langchain_pam.retrievers import PAMRetriever
 from langchain_pam.vectorstore import PAMVectorStore
 from pam_retriever import InvalidInput, UnknownId
+from pam_retriever.locks import Mutex
 
 RECALL = (
     "Recall what is stored about a question: what looks like it, what happened with it, and what served such "
@@ -159,7 +159,7 @@ class CitationFeedback(BaseCallbackHandler):
 
     def __init__(self, store: PAMVectorStore, cited: Cited = cited_in_brackets) -> None:
         self._store, self._cited = store, cited
-        self._lock = threading.Lock()
+        self._lock = Mutex()
         self._runs: dict[UUID, _Run] = {}  # by the id of the whole run
         self._root: dict[UUID, UUID] = {}
 

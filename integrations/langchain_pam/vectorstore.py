@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, signature
@@ -46,6 +45,7 @@ from pam_retriever.embedding import Embedder
 from pam_retriever.errors import counted
 from pam_retriever.experience.dates import USUAL_KEYS, read_time_key, times_of
 from pam_retriever.experience.trajectories import TrajectoryLike
+from pam_retriever.locks import Mutex
 from pam_retriever.store.write_trajectories import Continued
 from pam_retriever.types import Metadata, Time
 from pam_retriever.validation import check_count, check_finite, check_tenant
@@ -134,7 +134,7 @@ class PAMVectorStore(StoredFeedback, VectorStore):
         if order_by is None:
             order_by = SPLITTERS_ORDER if group_by == "source" else ()
         self._groups = DocumentGroups(group_by, (order_by,) if isinstance(order_by, str) else tuple(order_by))
-        self._writing, self._time_keys = threading.Lock(), read_time_key(time_key)
+        self._writing, self._time_keys = Mutex(), read_time_key(time_key)
         self._tenant = None if tenant is None else check_tenant(tenant)
         self._embedder = Embedder(embedding, same_embedder)
         self._lazy: LazyIndex[Self] = LazyIndex(
@@ -180,7 +180,7 @@ class PAMVectorStore(StoredFeedback, VectorStore):
     def _of_tenant(self, name: str) -> Self:
         store = object.__new__(type(self))
         store.__dict__.update(self.__dict__)
-        store._tenant, store._owned, store._writing = name, False, threading.Lock()
+        store._tenant, store._owned, store._writing = name, False, Mutex()
         store._groups = self._groups.anew()
         return store
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from langgraph_pam.reading import Namespace
 from langgraph_pam.rows import Change, Put, Row, to_path
 from pam_retriever import IndexClosed, IndexFormatError, StorageError
 from pam_retriever.errors import counted
+from pam_retriever.locks import Mutex
 from pam_retriever.store.folder.manifest import MANIFEST
 
 FILE, FORMAT = "items.sqlite", 1
@@ -85,7 +85,7 @@ class Items:
 
     def __init__(self, folder: Path | None) -> None:
         self.clock: Callable[[], int] = now
-        self._lock = threading.RLock()
+        self._lock = Mutex()
         self._file = ":memory:" if folder is None else str(folder / FILE)
         self._latest, self._closed = 0, False
         with self._guarded():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from langgraph_pam.reading import (
 from langgraph_pam.rows import Put, from_path, to_path
 from langgraph_pam.sweeper import Sweeper
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex, Trajectory, UnknownId
+from pam_retriever.locks import Mutex
 from pam_retriever.store.folder.files import read_path
 from pam_retriever.types import Float32
 from pam_retriever.validation import read_list
@@ -106,7 +106,7 @@ class PAMStore(BaseStore):
             _make_folder(folder)
         self._items = Items(folder)
         self._memories = self._open_memories(folder)
-        self._writing, self._applied, self._closed = threading.RLock(), 0, False
+        self._writing, self._applied, self._closed = Mutex(), 0, False
         self._sweeper = Sweeper(self.sweep_ttl)
         try:
             self._take_over()

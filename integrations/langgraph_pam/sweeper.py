@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from pam_retriever.locks import Mutex
+
 log = logging.getLogger(__name__)
 
 
@@ -22,7 +24,7 @@ class Sweeper:
         self._thread: threading.Thread | None = None
         self._done: Future[None] | None = None
         self._stop = threading.Event()
-        self._lock = threading.Lock()
+        self._lock = Mutex()
 
     def start(self, seconds: float) -> Future[None]:
         """Starts the thread if it is not running. Cancel the future to stop it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -38,6 +37,7 @@ from pam_retriever.adapters.recalling import check_order, refuse
 from pam_retriever.experience.dates import USUAL_KEYS, read_time_key, times_of
 from pam_retriever.experience.trajectories import TrajectoryLike
 from pam_retriever.index.learning import FitOptions
+from pam_retriever.locks import Mutex
 from pam_retriever.store.write_trajectories import Continued
 from pam_retriever.types import Recipe, Time
 from pam_retriever.validation import check_id, check_tenant
@@ -84,7 +84,7 @@ class PAMVectorStore(StoredFeedback, BasePydanticVectorStore):
     _lazy: LazyIndex[PAMVectorStore] = PrivateAttr()
     _tenant: str | None = PrivateAttr(default=None)
     _owned: bool = PrivateAttr(default=True)
-    _writing: Any = PrivateAttr(default_factory=threading.Lock)
+    _writing: Any = PrivateAttr(default_factory=Mutex)
     _linked: LinkedNodes = PrivateAttr(default_factory=LinkedNodes)
 
     def __init__(

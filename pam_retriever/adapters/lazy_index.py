@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,6 +10,7 @@ from weakref import WeakValueDictionary
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.index import PredictiveAssociativeIndex
+from pam_retriever.locks import Mutex
 from pam_retriever.store.folder.files import read_path
 from pam_retriever.validation import check_tenant
 
@@ -54,7 +54,7 @@ class LazyIndex(Generic[Tenant]):
         self._path, self._make, self._open = None if path is None else read_path("path", path), make, open
         filled = self._path is not None and (read_only or is_filled(self._path))
         self.index = open(self._path, read_only) if self._path is not None and filled else index
-        self.making = threading.RLock()
+        self.making = Mutex()
         self._tenants: WeakValueDictionary[str, Tenant] = WeakValueDictionary()
 
     def of(self, tenant: str | None) -> Index | None:

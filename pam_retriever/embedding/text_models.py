@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pam_retriever.errors import EmbedderUnavailable, InvalidInput, MissingExtra
+from pam_retriever.locks import Mutex
 from pam_retriever.types import Float32
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class TextModel:
         self._name = str(Path(name).resolve()) if is_folder else name
         self.model_name = DEFAULT_MODEL if name == DEFAULT else self._name
         self._model: SentenceTransformer | None = None
-        self._turn = threading.Lock()  # one thread loads the model, the others wait
+        self._turn = Mutex()  # one thread loads the model, the others wait
 
     def encode_document(self, texts: list[str], show_progress_bar: bool = False) -> Float32:
         """Returns a vector (n, d) for each text to store."""

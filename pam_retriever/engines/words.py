@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Iterable, Sequence
 
+from pam_retriever.locks import Mutex
 from pam_retriever.mentions.scripts import cut
 from pam_retriever.store.database import Grouped
-from pam_retriever.store.readwrite import held
 from pam_retriever.store.sqlite.trajectories import groups_query
 from pam_retriever.store.sqlite.words import LABELS, LONGEST_TERM, TOKENIZER
 
@@ -21,14 +20,14 @@ class WordCounter:
     """Counts words with SQLite's tokenizer and stemmer, so that an engine finds the same memories as a folder."""
 
     def __init__(self) -> None:
-        self._mutex = threading.RLock()
+        self._mutex = Mutex()
         self._run = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False).execute
         self._run(f"CREATE VIRTUAL TABLE words USING fts5 (text, labels, content = '', tokenize = \"{TOKENIZER}\")")
         self._run("CREATE VIRTUAL TABLE places USING fts5vocab (words, instance)")
 
     def __call__(self, rows: Sequence[int], texts: Sequence[str | None], metadatas: Sequence[str]) -> list[Word]:
         """Returns the words of each memory that has a text."""
-        with held(self._mutex):
+        with self._mutex:
             self._run(REMOVE_ALL)  # an interrupt may have left words of an earlier call
             labels = LABELS.replace("{0}.metadata", "?1")
             for row, text, metadata in zip(rows, texts, metadatas, strict=True):

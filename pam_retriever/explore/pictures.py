@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import numpy as np
 from pam_retriever.errors import UnknownId
 from pam_retriever.explore.answers import Plain, happened_with, memory, read_question
 from pam_retriever.explore.source import Method
+from pam_retriever.locks import Mutex
 from pam_retriever.types import Float32, Hit, Int64
 from pam_retriever.validation import check_count
 
@@ -100,7 +100,7 @@ class Maps:
     """Maps of all memories, with a cache of the last pictures."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = Mutex()
         self._cache: dict[str | None, tuple[tuple[int, int, str], pam.Projection]] = {}
 
     def drawn(

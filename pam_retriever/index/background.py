@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TypeVar
 
+from pam_retriever.locks import Mutex
 from pam_retriever.types import FitReport
 
 log = logging.getLogger(__name__)
@@ -20,7 +21,7 @@ class BackgroundFits:
     """The fits and re-encodings of one index in the background."""
 
     def __init__(self) -> None:
-        self._mutex = threading.RLock()
+        self._mutex = Mutex()
         self._running: set[threading.Thread] = set()
         self._every: int | None = None
         self._fit: Fit | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn, cast
@@ -12,6 +11,7 @@ from pam_retriever.errors import InvalidInput, counted
 from pam_retriever.filters.stored import to_json
 from pam_retriever.index.background import BackgroundFits
 from pam_retriever.index.open_tenants import OpenTenants
+from pam_retriever.locks import Mutex
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.protocols import Encoder, Trainable
 from pam_retriever.retrieval.lexical import Lexicon
@@ -20,7 +20,6 @@ from pam_retriever.store import naming
 from pam_retriever.store.base import Store
 from pam_retriever.store.database import Database
 from pam_retriever.store.learnt import is_stored, nothing_to_learn
-from pam_retriever.store.readwrite import held
 from pam_retriever.store.view import View
 
 if TYPE_CHECKING:
@@ -57,9 +56,9 @@ class IndexBase:
         make = partial(self._tenant_in, embedder)
         self._tenants = None if max_open_tenants is None else OpenTenants(store, make, max_open_tenants)
         self._background = BackgroundFits()
-        self._lock, self._learning = store.lock, threading.Lock()
+        self._lock, self._learning = store.lock, Mutex()
         self._evidence: dict[str, FeedbackEvidence] = {}  # by filter of feedback
-        self._knowing = threading.RLock()
+        self._knowing = Mutex()
         self._text_caches: tuple[Database, Lexicon, Timeline] | None = None
         self._imagined: tuple[PredictorWeights | None, SpreadCalibration] | None = None  # and its predictor
 
@@ -78,7 +77,7 @@ class IndexBase:
         The evidence is cached, and writes update it. The caller holds the lock: no write may happen during the call.
         """
         table, name = view.database.feedback, to_json({} if where is None else where)
-        with held(self._knowing):
+        with self._knowing:
             found = self._evidence.get(name)
             if found is not None and found.is_current(view):
                 return None if found.is_empty else found

@@ -260,7 +260,7 @@ class Memories(IndexBase):
         names = read_ids(ids, where, "erase", "erases all memories")
         with self._lock.exclusive():
             found = names if where is None else self._ids_where(where)
-            return erase(self._store, found, self._learning.locked())
+            return erase(self._store, found, self._learning.elsewhere)
 
     def _ids_where(self, where: Mapping[str, object]) -> list[str]:
         """Returns the ids of the memories that satisfy a filter."""

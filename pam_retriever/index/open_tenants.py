@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pam_retriever.errors import IndexClosed, IndexFormatError, InvalidInput, PAMError, StorageError
 from pam_retriever.index.background import BackgroundFits
+from pam_retriever.locks import Mutex
 from pam_retriever.store import naming
 from pam_retriever.store.base import Store
 from pam_retriever.store.faults import closed_error
@@ -55,7 +55,7 @@ class OpenTenants:
 
     def __init__(self, store: Store, make: Make, most: int) -> None:
         self._store, self._make, self._most = store, make, most
-        self._mutex = threading.RLock()
+        self._mutex = Mutex()
         self._opened: dict[str, _Opened] = {}
         self._recent: OrderedDict[str, PredictiveAssociativeIndex] = OrderedDict()  # in the order of use, latest last
         self._unheld: deque[str] = deque()  # names of tenants without references

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone, tzinfo
@@ -15,10 +14,10 @@ from pam_retriever.ann import chunks
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.arrays import union
 from pam_retriever.errors import InvalidInput, MissingExtra
+from pam_retriever.locks import Mutex
 from pam_retriever.retrieval.anchors import DatedMemories, may_have_anchor, read_anchor
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.store.database import Database
-from pam_retriever.store.readwrite import held
 from pam_retriever.store.sqlite.times import EPOCH, StoredTimes
 from pam_retriever.timewords.periods import OPEN_END, OPEN_START, Period, When
 from pam_retriever.timewords.scores import TextPeriods, time_scores
@@ -84,7 +83,7 @@ class Timeline:
 
     def __init__(self, database: Database, lexicon: Lexicon) -> None:
         self._database, self._lexicon = database, lexicon
-        self._building = threading.RLock()
+        self._building = Mutex()
         self._known: ParsedTimes | None = None  # replaced as a whole: another thread may read it
         self._asked: tuple[tuple[int, int], str | None] | None = None  # a version, and the kind of its times
         self._missed = False
@@ -137,7 +136,7 @@ class Timeline:
         if known is None or not len(known.stored.rows):
             return None
         if known.read is not known.stored:
-            with held(self._building):
+            with self._building:
                 known = self._known or known
                 if known.read is not known.stored:
                     self._known = known = self._with_texts(known)
@@ -201,7 +200,7 @@ class Timeline:
         """Returns the stored times; nobody writes during a query."""
         version, known = self._version(), self._known
         if known is None or known.version != version:
-            with held(self._building):
+            with self._building:
                 stored = self._stored(known)
                 none = TextPeriods.of([])
                 old = known or ParsedTimes(version, stored, _nothing(), none, none)

@@ -1,4 +1,4 @@
-"""A lock that many readers or one writer hold, and a way to hold a plain lock that an interrupt cannot leave locked."""
+"""A lock that many readers or one writer hold."""
 
 from __future__ import annotations
 
@@ -11,30 +11,11 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from pam_retriever.errors import InvalidInput
+from pam_retriever.locks import Mutex
 from pam_retriever.store.folder.forking import forked_error
 
 PATIENCE = 1.0  # seconds; an invited thread that has not entered after this time was interrupted
 LOST = 0.05  # seconds after which a waiting thread checks again, even without a notification
-
-
-@contextmanager
-def held(mutex: threading.RLock) -> Iterator[None]:
-    """Holds a lock that this thread does not hold yet.
-
-    From Python 3.14 on, an interrupt can come after the ``__enter__`` of a lock and before the block of ``with``. The
-    lock then stays locked for ever. A generator is collected in that case, and releases it.
-
-    Args:
-        mutex: an ``RLock``: only this kind knows which thread holds it.
-    """
-    try:
-        mutex.acquire()
-        yield
-    finally:
-        try:  # noqa: SIM105 - a call of ``suppress`` could be interrupted before the release
-            mutex.release()
-        except RuntimeError:  # an interrupt came before this thread had it
-            pass
 
 
 class ReadWriteLock:
@@ -48,7 +29,7 @@ class ReadWriteLock:
     """
 
     def __init__(self) -> None:
-        self._mutex = threading.RLock()  # not a Condition: an interrupt may leave one locked
+        self._mutex = Mutex()  # not a Condition: an interrupt may leave one locked
         self._readers: dict[int, int] = {}  # thread -> how often it has entered
         self._waiting: dict[int, threading.Lock] = {}  # writers: thread -> its gate
         self._invited: dict[int, threading.Lock] = {}  # readers that waited during a write
@@ -120,7 +101,7 @@ class ReadWriteLock:
         if self.forked:
             return
         if wrote:
-            with held(self._mutex):
+            with self._mutex:
                 self._invited_at = time.monotonic()
                 self._invited.update(self._blocked)
                 self._blocked.clear()
@@ -171,7 +152,7 @@ class ReadWriteLock:
         """Waits until ``may_enter`` succeeds; ``queue`` lists the waiting threads."""
         gate: threading.Lock | None = None
         while True:
-            with held(self._mutex):
+            with self._mutex:
                 if may_enter(me):
                     queue.pop(me, None)
                     return
@@ -184,7 +165,7 @@ class ReadWriteLock:
 
     def _open_gates(self) -> None:
         """Wakes all waiting threads."""
-        with held(self._mutex):
+        with self._mutex:
             gates = [*self._invited.values(), *self._blocked.values(), *self._waiting.values()]
             for gate in gates:
                 if gate.locked():

@@ -14,6 +14,7 @@ from pam_retriever.embedding import Embedder
 from pam_retriever.embedding.text_models import TextModel
 from pam_retriever.errors import IndexLocked, InvalidInput, PAMError, ReadOnlyIndex, counted
 from pam_retriever.index import PredictiveAssociativeIndex
+from pam_retriever.locks import Mutex
 from pam_retriever.store.folder.manifest import has_manifest
 from pam_retriever.types import Float32
 
@@ -34,7 +35,7 @@ class LockedModel:
     """
 
     def __init__(self, model: TextModel) -> None:
-        self.model_name, self._model, self._turn = model.model_name, model, threading.Lock()
+        self.model_name, self._model, self._turn = model.model_name, model, Mutex()
         self._last: dict[str, tuple[list[str], Float32]] = {}
 
     def encode_document(self, texts: list[str], show_progress_bar: bool = False) -> Float32:
@@ -81,7 +82,7 @@ class SharedFolder:
     ) -> None:
         self.path, self.read_only, self.model = path, read_only, LockedModel(model)
         self._wait, self._fit_after = wait, fit_after
-        self._opening, self._writing = threading.Lock(), threading.Lock()
+        self._opening, self._writing = Mutex(), threading.Lock()
         self._reader: PredictiveAssociativeIndex | None = None
         self._code: tuple[object, CodeMemory] | None = None
         self._new = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -12,7 +11,7 @@ import grpc
 from pymilvus import DataType, MilvusClient, MilvusException
 
 from pam_retriever.errors import EngineUnavailable, IndexClosed, Interrupted, StorageError
-from pam_retriever.store.readwrite import held
+from pam_retriever.locks import Mutex
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between attempts
 AT_ONCE = 1_000  # entities per message
@@ -41,7 +40,7 @@ class Connection:
     def __init__(self, uri: str, token: str, prefix: str, patience: float) -> None:
         self._uri, self._token, self._patience = uri, token, patience
         self.prefix, self.location = prefix, f"Milvus at {uri}, prefix {prefix!r}"
-        self._mutex = threading.RLock()
+        self._mutex = Mutex()
         self._closed = self.wrote = False
         self._client: MilvusClient | None = self._connect()
 
@@ -78,7 +77,7 @@ class Connection:
                     raise EngineUnavailable(
                         f"{self.location} cannot be reached ({_words(error)}).", "a server that runs", "Start it."
                     ) from error
-                with held(self._mutex):
+                with self._mutex:
                     self._client = None
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -86,7 +85,7 @@ class Connection:
     def _connected(self) -> MilvusClient:
         if self._closed:
             raise IndexClosed("The index is closed.", "an open index", "Make or open it again.")
-        with held(self._mutex):
+        with self._mutex:
             if self._client is None:
                 self._client = self._connect()
             return self._client
@@ -209,7 +208,7 @@ class Connection:
     def close(self) -> None:
         """Closes the connection."""
         self._closed = True
-        with held(self._mutex):
+        with self._mutex:
             client, self._client = self._client, None
         if client is not None:
             client.close()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pam_retriever.engines.words import WordCounter
-from pam_retriever.store.readwrite import held
+from pam_retriever.locks import Mutex
 from pam_retriever.types import Int64
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class Postings:
         self._count = WordCounter()
         self._seen = (-1, 0)
         self._version = -1  # everything up to this version is known, and is final
-        self._mutex = threading.RLock()  # no thread reads the table while another one updates it
+        self._mutex = Mutex()  # no thread reads the table while another one updates it
         self._table = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._table.execute("CREATE TABLE words (term TEXT, label INTEGER, row INTEGER, times INTEGER)")
         self._table.execute("CREATE INDEX terms ON words (term, label, row)")
@@ -39,7 +38,7 @@ class Postings:
 
     def positions(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
         """See ``Memories.positions``."""
-        with held(self._mutex), self._table:
+        with self._mutex, self._table:
             self._follow()
             return _columns(
                 self._table.execute(
@@ -50,7 +49,7 @@ class Postings:
 
     def held(self, terms: Sequence[str]) -> list[str]:
         """See ``Memories.held``."""
-        with held(self._mutex), self._table:
+        with self._mutex, self._table:
             self._follow()
             found = self._table.execute(
                 "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM words WHERE term = value)",
@@ -60,7 +59,7 @@ class Postings:
 
     def lengths(self) -> tuple[Int64, Int64]:
         """See ``Memories.lengths``."""
-        with held(self._mutex), self._table:
+        with self._mutex, self._table:
             self._follow()
             return _columns(self._table.execute("SELECT row, length FROM texts ORDER BY row"))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -15,8 +14,8 @@ from pam_retriever.engines.milvus.client import quoted, text
 from pam_retriever.engines.milvus.memories import MilvusMemories, check_contents
 from pam_retriever.engines.milvus.settings import POINT
 from pam_retriever.engines.words import grouped
+from pam_retriever.locks import Mutex
 from pam_retriever.store.database import Grouped, Step, Steps, TrajectoryEnd
-from pam_retriever.store.readwrite import held
 from pam_retriever.store.sqlite.connection import Connection
 from pam_retriever.store.sqlite.listing import to_steps
 from pam_retriever.store.sqlite.trajectories import SQLiteTrajectories
@@ -55,13 +54,13 @@ class MilvusTrajectories(SQLiteTrajectories):
             "steps": (DataType.JSON, {}),
         }
         self._milvus.create(self._name, "key", fields, {"point": POINT})
-        self._mutex = threading.RLock()  # no thread reads the copy while another one replaces it
+        self._mutex = Mutex()  # no thread reads the copy while another one replaces it
         self._copied: int | None = None  # the version of the copy
 
     def _fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Runs a query on a copy of the version of this call."""
         version = self._calls.state.version
-        with held(self._mutex):
+        with self._mutex:
             if self._copied != version:
                 self._copy()
                 self._copied = version

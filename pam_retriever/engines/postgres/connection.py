@@ -17,7 +17,7 @@ from pam_retriever.engines.base import State
 from pam_retriever.engines.postgres.faults import explained, interrupted
 from pam_retriever.engines.postgres.vectors import adapt_vectors
 from pam_retriever.errors import EngineUnavailable, IndexClosed
-from pam_retriever.store.readwrite import held
+from pam_retriever.locks import Mutex
 
 IDLE = 8  # connections kept open for later calls
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between attempts to connect
@@ -62,7 +62,7 @@ class Connections:
     def __init__(self, dsn: str, namespace: str, patience: float) -> None:
         self._dsn, self._namespace, self._patience = dsn, namespace, patience
         self._idle: list[psycopg.Connection[Any]] = []
-        self._mutex = threading.RLock()
+        self._mutex = Mutex()
         self._local = threading.local()
         self._closed = False
         self._me = uuid.uuid4()
@@ -216,7 +216,7 @@ class Connections:
         """Begins a transaction; returns it with its state."""
         if self._closed:
             raise IndexClosed("The index is closed.", "an open index", "Make or open it again.")
-        with held(self._mutex):
+        with self._mutex:
             connection = self._idle.pop() if self._idle else None
         connection = connection or self.connect()
         kind = "READ COMMITTED" if writing else "REPEATABLE READ READ ONLY"
@@ -245,14 +245,14 @@ class Connections:
         self._give_back(call.connection)
 
     def _give_back(self, connection: psycopg.Connection[Any]) -> None:
-        with held(self._mutex):
+        with self._mutex:
             if not connection.closed and not self._closed and len(self._idle) < IDLE:
                 self._idle.append(connection)
                 return
         connection.close()
 
     def _drop_idle(self) -> None:
-        with held(self._mutex):
+        with self._mutex:
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +16,7 @@ from pam_retriever.experience.feedback import (
     WRITER,
     PastRequests,
 )
+from pam_retriever.locks import Mutex
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.retrieval.mixture.balance import Balance, requests_read
 from pam_retriever.retrieval.mixture.corpus import Corpus
@@ -136,7 +136,7 @@ class FeedbackEvidence:
         self._cap = PopularityCap.read(database.settings)
         self._at, self._version = database.feedback.version, database.memories.words_version
         self._count, self._last = database.feedback.state()
-        self.turn = threading.RLock()
+        self.turn = Mutex()
         self.corpus = Corpus(view, lexicon, timeline)
         past = database.feedback.requests(view.dim, where, self._cap.by)
         self.log = history_of(self.corpus, lexicon, past, self._cap.most).log()

@@ -8,16 +8,16 @@ database.
 from __future__ import annotations
 
 import os
-import threading
 from collections import Counter
 from pathlib import Path
 from typing import BinaryIO
 
+from pam_retriever.locks import Mutex
 from pam_retriever.store.folder.forking import call_in_child
 
 Inode = tuple[int, int]
 
-_mutex = threading.RLock()  # reentrant: the garbage collector may close a connection at any point of this thread
+_mutex = Mutex()  # reentrant: the garbage collector may close a connection at any point of this thread
 _connections: Counter[Inode] = Counter()
 _waiting: dict[Inode, list[BinaryIO]] = {}  # open files that no caller uses
 
@@ -70,7 +70,7 @@ def close(file: BinaryIO) -> None:
 def _in_child() -> None:
     """Forgets the connections of the parent, which hold no locks in the child."""
     global _mutex
-    _mutex = threading.RLock()
+    _mutex = Mutex()
     _connections.clear()
     _waiting.clear()
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pam_retriever.errors import PAMError
+from pam_retriever.locks import Mutex
 from pam_retriever.store.faults import explained
 from pam_retriever.store.folder.companions import check_companions, check_links, holds_log
 from pam_retriever.store.folder.files import check_file, checksum_of, matching
 from pam_retriever.store.folder.lock import NAME, WriterLock
 from pam_retriever.store.folder.manifest import FORMAT_VERSION, MANIFEST, Manifest, read_manifest, write_manifest
 from pam_retriever.store.folder.tenants import locked_folder_of, remove_other_tenants, root_of
-from pam_retriever.store.readwrite import held
 from pam_retriever.store.sqlite.connection import Connection
 from pam_retriever.store.sqlite.damage import check_everything
 from pam_retriever.store.sqlite.database import SQLiteDatabase
@@ -33,7 +32,7 @@ class WritableManifest:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.manifest = folder, read_manifest(folder)
-        self._mutex = threading.RLock()  # a tenant may be created while another thread writes for the first time
+        self._mutex = Mutex()  # a tenant may be created while another thread writes for the first time
 
     @property
     def whole(self) -> bool:
@@ -47,17 +46,17 @@ class WritableManifest:
 
     def set(self, sha256: str | None) -> None:
         """Writes the manifest with this checksum."""
-        with held(self._mutex):
+        with self._mutex:
             self._write({**self.manifest, "database_sha256": sha256})
 
     def name_tenants(self, name: str) -> None:
         """Writes the name of the folder of the tenants to the manifest."""
-        with held(self._mutex):
+        with self._mutex:
             self._write({**self.manifest, "tenants": name})
 
     def bring_up_to_date(self) -> None:
         """Writes the format version of the database to the manifest."""
-        with held(self._mutex):
+        with self._mutex:
             if self.manifest["format_version"] < FORMAT_VERSION:
                 self._write({**self.manifest, "format_version": FORMAT_VERSION})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pam_retriever.errors import IndexFormatError, ReadOnlyIndex, StorageError
+from pam_retriever.locks import Mutex
 from pam_retriever.store.faults import explained
 from pam_retriever.store.folder import handles
 from pam_retriever.store.folder.forking import never_free, tell_of_forks
@@ -74,7 +74,7 @@ class Connection:
         self.path, self._schema, self.mode, self.read_only = path, schema, mode, mode in ("read", "follow")
         self._older, self.outdated = older, False
         # Python shares prepared statements between threads, so one statement has to end before the next begins
-        self._mutex = threading.RLock()
+        self._mutex = Mutex()
         self._inode: handles.Inode | None = None
         self._copied: tuple[Path, State | None] | None = None
         self._closed, self._changes = False, 0
@@ -384,7 +384,7 @@ class Connection:
         self._mutex.release()
 
     def in_child(self, still: bool) -> None:
-        self._mutex, self._closed = threading.RLock(), True
+        self._mutex, self._closed = Mutex(), True
         if self._letting_go is not None:
             self._letting_go.detach()
         if still:

@@ -5,14 +5,13 @@ A snapshot is held only during queries. So the writer can empty its journal and 
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pam_retriever.locks import Mutex
 from pam_retriever.store.folder.manifest import MANIFEST
-from pam_retriever.store.readwrite import held
 from pam_retriever.store.sqlite.connection import Connection
 
 OLDEST = 0.5  # seconds that a snapshot lasts while queries of several threads overlap without a pause
@@ -30,7 +29,7 @@ class Snapshots:
 
     def __init__(self, connection: Connection, folder: Path) -> None:
         self._connection, self._folder = connection, folder
-        self._mutex = threading.RLock()
+        self._mutex = Mutex()
         self._inside = 0
         self._since = time.monotonic()
         self._open = False  # whether a snapshot is held
@@ -40,7 +39,7 @@ class Snapshots:
     @contextmanager
     def one(self) -> Iterator[bool]:
         """Holds a snapshot; yields whether it is recent and the folder still has the same database."""
-        with held(self._mutex):
+        with self._mutex:
             old = time.monotonic() - self._since > OLDEST
             if not self._inside and (old or not self._open):
                 self._renew()
@@ -50,7 +49,7 @@ class Snapshots:
             same = self._stamp is not None and self._stamp == _stamp(self._folder)
             yield not old and same and self._connection.in_place()
         finally:
-            with held(self._mutex):
+            with self._mutex:
                 self._inside -= 1
                 if not self._inside:
                     self._open = False
@@ -58,19 +57,19 @@ class Snapshots:
 
     def renew(self) -> None:
         """Takes a new snapshot and keeps it for the next query. Nobody may be reading."""
-        with held(self._mutex):
+        with self._mutex:
             self._stamp = _stamp(self._folder)
             self._renew()
 
     def release(self) -> None:
         """Releases the snapshot of ``renew``, because no query comes next. Nobody may be reading."""
-        with held(self._mutex):
+        with self._mutex:
             self._open = False
             self._connection.end_snapshot()
 
     def forget(self) -> None:
         """Forgets the state of the folder, so that no snapshot is recent before the next ``renew``."""
-        with held(self._mutex):
+        with self._mutex:
             self._stamp = None
 
     def _renew(self) -> None:
