@@ -96,7 +96,6 @@ class PostgresGeneration:
         ).fetchall()
         for (number,) in abandoned:
             self._run("DROP TABLE IF EXISTS {}", f"keys_{number}")
-        self._own.execute("SELECT pg_advisory_unlock_all()")
 
     def _run(self, statement: str, table: str, *numbers: int) -> None:
         values = [sql.Identifier(table), *(sql.Literal(number) for number in numbers)]
