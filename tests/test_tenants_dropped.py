@@ -75,3 +75,14 @@ def test_a_reader_of_a_dropped_tenant_learns_that_it_is_gone(writer):
         for call in (ann.refresh, lambda: len(ann)):
             with pytest.raises(IndexFormatError, match=f"There is no tenant 'ann' at {path} any more"):
                 call()
+
+
+def test_a_dropped_tenant_does_not_count_among_the_open_ones(tmp_path):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", 3, max_open_tenants=2) as index:
+        for name in ("a", "b"):
+            index.tenant(name).add(np.eye(1, 3), [name])
+        assert index.drop_tenant("a")
+        for name in ("c", "d", "e"):
+            index.tenant(name).add(np.eye(1, 3), [name])
+        assert index.tenants() == ["b", "c", "d", "e"]
+        assert [len(index.tenant(name)) for name in index.tenants()] == [1] * 4
