@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from engine_servers import fresh_postgres
 
-from pam_retriever import FitConfig, PredictiveAssociativeIndex
+from pam_retriever import EngineUnavailable, FitConfig, PredictiveAssociativeIndex
+from pam_retriever.engines.postgres import database, generations
 from pam_retriever.engines.postgres.generations import PostgresGeneration
 
 DIM, IDS = 4, [f"m{number}" for number in range(40)]
@@ -71,10 +72,50 @@ def test_the_next_fit_drops_the_table_of_a_killed_one(index):
     killed = store.database.begin_generation(2 * DIM)
     killed._own.close()  # as the server does when the process ends
     assert killed.column.table in tables(index)
+    again = store.database.begin_generation(2 * DIM)
+    again._own.close()
+    assert killed.column.table not in tables(index)  # however often it is killed, one table stays
     fit(index, 2)
-    assert killed.column.table not in tables(index)
+    assert again.column.table not in tables(index)
     assert tables(index) == numbered(index)
     assert len(tables(index)) == 2  # the current one, and the one before for calls that still read it
+
+
+def test_a_fit_that_loses_its_connection_says_so_and_leaves_nothing(index, monkeypatch):
+    fit(index)
+    before, hits = tables(index), [hit.id for hit in index.recall("m5")]
+    fill = PostgresGeneration.fill
+
+    def lose(self, rows, vectors, associate) -> None:
+        index._store.database.connections.fetch("SELECT pg_terminate_backend(%s)", [self._own.info.backend_pid])
+        fill(self, rows, vectors, associate)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PostgresGeneration, "fill", lose)
+        with pytest.raises(EngineUnavailable, match="again"):
+            fit(index, 2)
+    assert [hit.id for hit in index.recall("m5")] == hits
+    fit(index, 3)
+    assert tables(index) == numbered(index)
+    assert len(tables(index)) == len(before) + 1
+
+
+@pytest.mark.parametrize("dim", [1_024, 2_000, 2_100])
+def test_vectors_that_fill_a_page_are_stored_and_learnt(engine, monkeypatch, dim):
+    """A row of PostgreSQL has 8,160 bytes, and a key is twice as long as a vector.."""
+    monkeypatch.setattr(database, "INDEXED_FROM", 5)
+    monkeypatch.setattr(generations, "INDEXED_FROM", 5)
+    vectors = np.random.default_rng(3).standard_normal((8, dim)).astype(np.float32)
+    words = " ".join(map(str, range(999)))
+    ids = [f"{at}" + words[:900] for at in range(8)]
+    with PredictiveAssociativeIndex(dim, engine) as wide:
+        wide.add(vectors, ids, [words] * 8, [{"words": words}] * 8)
+        assert [hit.id for hit in wide.search(vectors[3], k=1)] == [ids[3]]
+        np.testing.assert_array_equal(wide.get(ids[5:6])[0].vector, vectors[5])
+        if dim == 1_024:
+            wide.observe(ids)
+            fit(wide)
+            assert ids[4] in {hit.id for hit in wide.recall(ids[3], k=3)}
 
 
 def test_a_fit_that_has_ended_holds_no_connection(index):

@@ -14,7 +14,7 @@ from pam_retriever.engines.postgres.connection import Connections
 from pam_retriever.engines.postgres.faults import explained, interrupted
 from pam_retriever.engines.postgres.keys import Column
 from pam_retriever.engines.postgres.memories import PostgresMemories
-from pam_retriever.engines.postgres.vectors import pack
+from pam_retriever.engines.postgres.vectors import pack, storage_for
 from pam_retriever.errors import EngineUnavailable
 from pam_retriever.model.keys import make_keys
 from pam_retriever.types import Float32, Int64
@@ -48,7 +48,7 @@ class PostgresGeneration:
             )
             self.column = Column(f"keys_{self.number}", "key", width, cosine=False)
             self._run("CREATE TABLE {} (row bigint PRIMARY KEY, key vector({}))", self.column.table, width)
-            self._run("ALTER TABLE {} ALTER COLUMN key SET STORAGE PLAIN", self.column.table)
+            self._run(f"ALTER TABLE {{}} ALTER COLUMN key SET STORAGE {storage_for(width)}", self.column.table)
 
     def fill(self, rows: Int64, vectors: Float32, associate: Associate) -> None:
         statement = sql.SQL("COPY {} FROM STDIN (FORMAT BINARY)").format(sql.Identifier(self.column.table))

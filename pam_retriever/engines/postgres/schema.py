@@ -9,7 +9,7 @@ from psycopg import sql
 
 from pam_retriever.engines.postgres.faults import explained
 from pam_retriever.engines.postgres.filters import NUMBER_OF
-from pam_retriever.engines.postgres.vectors import adapt_vectors
+from pam_retriever.engines.postgres.vectors import adapt_vectors, storage_for
 from pam_retriever.errors import IndexFormatError, InvalidInput, StorageError
 
 FORMAT = 3  # 2 added feedback, times and mentions; 3 has the words of all scripts, and the parts of identifiers
@@ -17,7 +17,7 @@ LEAST_POSTGRES = 130000  # the oldest version with which pgvector 0.5 is tested
 LEAST_PGVECTOR = (0, 5, 0)  # the first version with HNSW
 MAKING = 7_240_219_301  # the lock during the creation of tables
 
-# dim is inserted as a number; everything else is constant
+# dim and storage are inserted; everything else is constant
 TABLES = (
     """
 CREATE TABLE state (
@@ -37,7 +37,7 @@ CREATE TABLE memories (
     vector vector({dim}) NOT NULL,
     version bigint NOT NULL     -- at which it was written
 )""",
-    "ALTER TABLE memories ALTER COLUMN vector SET STORAGE PLAIN",
+    "ALTER TABLE memories ALTER COLUMN vector SET STORAGE {storage}",
     "CREATE INDEX memories_entries ON memories USING gin (entries jsonb_path_ops)",
     "CREATE INDEX memories_version ON memories (version)",
     """
@@ -154,7 +154,7 @@ def _make(connection: psycopg.Connection[Any], namespace: str, dim: int | None, 
         raise InvalidInput(f"There is no index in {location}.", "dim for a new one", "Pass dim=...")
     connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(namespace)))
     for statement in (*TABLES, *DOCUMENT_TABLE):
-        connection.execute(statement.replace("{dim}", str(dim)).encode())
+        connection.execute(statement.replace("{dim}", str(dim)).replace("{storage}", storage_for(dim)).encode())
     connection.execute(
         "INSERT INTO state (format, dim, version, model, texts, logged_from, generation, memories, last_row, "
         "last_trajectory) VALUES (%s, %s, 0, 0, 0, 0, 0, 0, 0, 0)",

@@ -13,6 +13,8 @@ from psycopg.types import TypeInfo
 
 from pam_retriever.types import Float32
 
+MOST_IN_A_ROW = 2_000  # numbers; a row has 8,160 bytes, and the other columns of a memory take up to 150
+
 
 class Packed(bytes):
     """One vector in pgvector's binary form."""
@@ -56,6 +58,11 @@ def adapt_vectors(connection: psycopg.Connection[Any]) -> None:
     lists: type[Dumper] = type("PackedListDumper", (_PackedListDumper,), {"oid": info.array_oid, "element": info.oid})
     connection.adapters.register_dumper(PackedList, lists)
     connection.adapters.register_loader(info.oid, _Unpacked)
+
+
+def storage_for(width: int) -> str:
+    """Returns where PostgreSQL stores vectors: in their row, which is faster to scan, if they fit into a page."""
+    return "PLAIN" if width <= MOST_IN_A_ROW else "EXTERNAL"
 
 
 def pack(vectors: Float32) -> PackedList:
