@@ -100,6 +100,16 @@ def test_a_fit_that_loses_its_connection_says_so_and_leaves_nothing(index, monke
     assert len(tables(index)) == len(before) + 1
 
 
+def test_erase_drops_the_table_before_the_current_one(index):
+    """It holds the keys of what is erased."""
+    fit(index)
+    fit(index, 2)
+    assert len(tables(index)) == 2
+    index.erase(["m3"])
+    assert tables(index) == numbered(index)
+    assert len(tables(index)) == 1
+
+
 @pytest.mark.parametrize("dim", [1_024, 2_000, 2_100])
 def test_vectors_that_fill_a_page_are_stored_and_learnt(engine, monkeypatch, dim):
     """A row of PostgreSQL has 8,160 bytes, and a key is twice as long as a vector.."""
