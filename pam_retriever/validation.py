@@ -339,6 +339,8 @@ def read_date(value: object) -> date | None:
     if form is None:
         return None
     text = form.string
+    if text.isdigit():  # Python 3.10 reads no date without separators
+        text = f"{text[:4]}-{text[4:6]}-{text[6:]}"
     try:
         if form["time"] is None:
             return date.fromisoformat(text)
