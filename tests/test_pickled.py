@@ -41,7 +41,7 @@ def asked(path: Path, id: str) -> Hits:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])  # the last from Python 3.14 on, if none is named
 def test_a_pool_of_processes_returns_hits_and_errors(method, tmp_path):
     """An error that cannot be unpickled breaks the pool, and other tasks with it."""
     with PredictiveAssociativeIndex.open(tmp_path / "index", dim=3) as index:

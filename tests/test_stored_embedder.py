@@ -170,14 +170,15 @@ def read(folder):
 if __name__ == "__main__":
     with PredictiveAssociativeIndex.open(sys.argv[1], embedder=embed, names=names_of) as index:
         index.add(texts=["wet stairs"])
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
+        with multiprocessing.get_context(sys.argv[2]).Pool(1) as pool:
             print(pool.apply(read, (sys.argv[1],)))
 """
 
 
-def test_a_spawned_process_knows_the_functions_of_the_script_again(tmp_path):
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_spawned_process_knows_the_functions_of_the_script_again(tmp_path, method):
     (tmp_path / "script.py").write_text(SPAWNED)
-    command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "index")]
+    command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "index"), method]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == "['wet stairs']\n", done.stderr
 
