@@ -6,11 +6,11 @@ Commit messages and files of a repository come from ``git log --name-only``. Pas
 set ``PAM_DATA_DIR`` to the folder that contains ``use``.
 
 Protocols: ``use`` runs the tests after the last 6,000 (ToolLens) or 3,000 experiences and after all of them; ``curve``
-after the last 100, 300, ...; ``never`` after a fifth of the items was removed from experience; ``changed`` gives one
-file of a test as the cue, and the other files are relevant. The 400 tests are
-``numpy.random.default_rng(0).permutation(len(test))[:400]``, sorted. ``--tune`` never reads the tests: it learns from
-the first 64 % and judges on the next 16 % or on the last 20 % of experience. ``--repository`` takes a git repository
-instead of the tasks, as ``pam-retriever git`` reads it; its last fifth of commits are the tests.
+after the last 100, 300, ...; ``never`` after a fifth of the items was removed from experience; ``added`` if a tenth of
+them was added after it; ``changed`` gives one file of a test as the cue, and the other files are relevant. The 400
+tests are ``numpy.random.default_rng(0).permutation(len(test))[:400]``, sorted. ``--tune`` never reads the tests: it
+learns from the first 64 % and judges on the next 16 % or on the last 20 % of experience. ``--repository`` takes a git
+repository instead of the tasks, as ``pam-retriever git`` reads it; its last fifth of commits are the tests.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +35,21 @@ from benchmarks.real.use_tasks import (
     UNTIMED,
     Scores,
     Task,
+    added_since,
     changed,
     last,
     never_used,
     of_arguments,
     some,
     tuning,
+    wanting,
 )
 from pam_retriever.evaluation import Evaluation, evaluate_rankings, interval
 
 CURVE = (100, 300, 1000, 3000, 6000, 10**9)
 TESTS = 400
 KS = (5, 10)
+PROTOCOLS = ("use", "all", "curve", "never", "added", "changed")
 
 
 def evaluate_scores(task: Task, scores: Scores) -> Evaluation:
@@ -109,7 +113,14 @@ def protocols(task: Task, chosen: list[str]) -> Iterator[tuple[str, Task]]:
             if n < len(task.experience) or n == CURVE[-1]:
                 yield f"curve {min(n, len(task.experience))}", last(task, n)
     if "never" in chosen:
-        yield "never used", never_used(last(task, few))[0]
+        yield "never used", never_used(last(task, few))
+    if "added" in chosen:
+        found, new = added_since(last(task, few))
+        yield "a tenth added since", found
+        yield "a tenth added since, requests that need these", wanting(found, new)
+        there = replace(found, existing=None)
+        yield "the same, as if these had been there", there
+        yield "the same, requests that need these", wanting(there, new)
     if "changed" in chosen and task.name not in UNTIMED:
         for name, one in changed(last(task, few)):
             yield f"changed, {name}", one
@@ -131,7 +142,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?", help="folder of the tasks (default: 'use' in PAM_DATA_DIR)")
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), help="tasks to run, each a subfolder")
     parser.add_argument("--repository", type=Path, help="a git repository to use instead of the tasks")
-    parser.add_argument("--protocols", nargs="+", default=["use"], choices=["use", "all", "curve", "never", "changed"])
+    parser.add_argument("--protocols", nargs="+", default=["use"], choices=PROTOCOLS)
     parser.add_argument(
         "--tune", choices=["weights", "judge"], help="use a part of the experience as queries instead of the tests"
     )

@@ -96,7 +96,8 @@ def history(task: Task, corpus: Corpus) -> History:
     """Returns the task's past requests as feedback."""
     past: Requests = task.experience
     words = corpus.lexicon.terms_of_requests(past.texts)
-    return History(past.vectors, words, Uses.of(past.used), corpus, task.timed)
+    existing = None if task.existing is None else np.full(len(past), task.existing)
+    return History(past.vectors, words, Uses.of(past.used), corpus, task.timed, existing=existing)
 
 
 def evidence_builder(corpus: Corpus) -> EvidenceOf:

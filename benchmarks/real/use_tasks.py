@@ -43,7 +43,8 @@ class Task:
     """Items, past requests that used them, and test requests.
 
     ``cues`` are the positions of stored items that serve as queries, else -1. ``candidates`` are the items that may be
-    ranked. Each of ``trajectories`` is the positions of items that were experienced one after the other.
+    ranked. Each of ``trajectories`` is the positions of items that were experienced one after the other. Items from
+    position ``existing`` on were added after the experience.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Task:
     cues: npt.NDArray[np.int64]
     candidates: npt.NDArray[np.bool_]
     trajectories: list[list[int]] = field(default_factory=list)
+    existing: int | None = None
 
     @property
     def timed(self) -> bool:
@@ -123,17 +125,53 @@ def last(task: Task, n: int) -> Task:
     return replace(task, experience=task.experience.take(np.arange(max(0, total - n), total)))
 
 
-def never_used(task: Task) -> tuple[Task, npt.NDArray[np.bool_]]:
-    """Removes a fifth of the items from experience; returns these items, and the tests that used any of them."""
-    struck = np.zeros(len(task.texts), bool)
-    struck[np.random.default_rng(0).permutation(len(struck))[: len(struck) // 5]] = True
-    left = [[at for at in used if not struck[at]] for used in task.experience.used]
-    mask = np.array([at for at, used in enumerate(left) if used])
-    experience = replace(task.experience.take(mask), used=[left[at] for at in mask])
-    wanting = np.array([at for at, used in enumerate(task.tests.used) if any(struck[one] for one in used)])
-    tests = task.tests.take(wanting)
-    tests = replace(tests, used=[[one for one in used if struck[one]] for used in tests.used])
-    return replace(task, experience=experience, tests=tests, cues=np.full(len(tests), -1)), struck
+def never_used(task: Task) -> Task:
+    """Removes a fifth of the items from experience; only the tests that used any of these are left."""
+    struck = _drawn(len(task.texts), 5)
+    return wanting(replace(task, experience=_without(task.experience, struck)), struck)
+
+
+def added_since(task: Task) -> tuple[Task, npt.NDArray[np.bool_]]:
+    """Returns the task with a tenth of the items added after the experience, as its last items, and a mask of these."""
+    new = _drawn(len(task.texts), 10)
+    order = np.argsort(new, kind="stable")
+    position = np.argsort(order)
+
+    def moved(requests: Requests) -> Requests:
+        return replace(requests, used=[position[used].tolist() for used in requests.used])
+
+    changed = replace(
+        task,
+        texts=[task.texts[at] for at in order],
+        vectors=task.vectors[order],
+        experience=moved(_without(task.experience, new)),
+        tests=moved(task.tests),
+        candidates=task.candidates[order],
+        existing=int((~new).sum()),
+    )
+    return changed, new[order]
+
+
+def wanting(task: Task, items: npt.NDArray[np.bool_]) -> Task:
+    """Returns the task with only the tests that used any of the ``items`` (N,), which alone are relevant."""
+    mine = np.array([at for at, used in enumerate(task.tests.used) if items[used].any()], np.int64)
+    tests = task.tests.take(mine)
+    tests = replace(tests, used=[[one for one in used if items[one]] for used in tests.used])
+    return replace(task, tests=tests, cues=np.full(len(tests), -1))
+
+
+def _drawn(n: int, part: int) -> npt.NDArray[np.bool_]:
+    """Returns a mask (n,) of one in ``part`` items, drawn with seed 0."""
+    drawn = np.zeros(n, bool)
+    drawn[np.random.default_rng(0).permutation(n)[: n // part]] = True
+    return drawn
+
+
+def _without(requests: Requests, items: npt.NDArray[np.bool_]) -> Requests:
+    """Returns the requests without the use of some items (N,), and without those that used nothing else."""
+    left = [[at for at in used if not items[at]] for used in requests.used]
+    mine = np.array([at for at, used in enumerate(left) if used], np.int64)
+    return replace(requests.take(mine), used=[left[at] for at in mine])
 
 
 def changed(task: Task) -> Iterator[tuple[str, Task]]:

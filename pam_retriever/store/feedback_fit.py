@@ -11,6 +11,7 @@ import safetensors
 import safetensors.numpy
 
 from pam_retriever.errors import IndexFormatError
+from pam_retriever.experience.existed import EXISTED, Existed
 from pam_retriever.experience.feedback import LEARNT_REQUESTS, MIXTURE
 from pam_retriever.store.columns import finite_numbers
 from pam_retriever.store.database import Settings
@@ -176,7 +177,7 @@ def read_regression(settings: Settings, about: object) -> tuple[StoredMixture, S
 
 
 def defects(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Returns the name of each result of learning from feedback that is damaged, and a description of the damage."""
+    """Returns the name of each setting about past requests that is damaged, and a description of the damage."""
     try:
         mixture = settings.get(MIXTURE)
         if mixture is not None:
@@ -189,3 +190,7 @@ def defects(settings: Settings) -> Iterator[tuple[str, str]]:
             read_regression(settings, about)
     except IndexFormatError as error:
         yield LEARNT_REQUESTS, error.got
+    try:
+        Existed.read(settings.get(EXISTED))
+    except IndexFormatError as error:
+        yield EXISTED, error.got

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pam_retriever.errors import IndexFormatError
+from pam_retriever.experience.existed import EXISTED
 from pam_retriever.experience.feedback import LEARNT_REQUESTS, MIXTURE
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.store.database import Database, Settings
@@ -31,6 +32,7 @@ IN_WORDS = {
     LAST_FIT: "the report of the last fit",
     MIXTURE: "the weights of the sources, which fit learnt from feedback",
     LEARNT_REQUESTS: "the regression over past requests, which fit learnt from feedback",
+    EXISTED: "which memories existed at past requests",
 }
 
 

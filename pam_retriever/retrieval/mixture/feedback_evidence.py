@@ -10,6 +10,7 @@ import numpy as np
 
 from pam_retriever.arrays import union
 from pam_retriever.errors import IndexFormatError, InvalidInput
+from pam_retriever.experience.existed import EXISTED, Existed
 from pam_retriever.experience.feedback import (
     MOST_OF_ONE,
     POPULARITY,
@@ -25,12 +26,13 @@ from pam_retriever.retrieval.mixture.holdout import History
 from pam_retriever.retrieval.mixture.learnt_requests import LearntRequests, UseRegression
 from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors
 from pam_retriever.retrieval.mixture.named import Mentions, Times
+from pam_retriever.retrieval.mixture.newness import Newness
 from pam_retriever.retrieval.mixture.past_use import PastUse
 from pam_retriever.retrieval.mixture.pools import LastAnswer
 from pam_retriever.retrieval.mixture.popularity import Popularity
 from pam_retriever.retrieval.mixture.profile import Profile
 from pam_retriever.retrieval.mixture.repeated_requests import RepeatedRequests
-from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
+from pam_retriever.retrieval.mixture.requests import ALL, RequestLog, Uses
 from pam_retriever.retrieval.mixture.sources import Similarity, Words, WordsAndNeighbours
 from pam_retriever.retrieval.mixture.used_together import UsedTogether
 from pam_retriever.retrieval.timeline import Timeline, moment
@@ -57,6 +59,7 @@ def _evidence(corpus: Corpus, log: RequestLog, mentions: Mentions, regression: U
         mentions,
         Times(corpus),
         Popularity(log),
+        Newness(log),
         PastUse(log),
         RepeatedRequests(log),
         Profile(log),
@@ -99,8 +102,10 @@ class PopularityCap:
             ) from error
 
 
-def history_of(corpus: Corpus, lexicon: Lexicon, past: PastRequests, most: float = MOST_OF_ONE) -> History:
-    """Returns past requests for the fit of a mixture; ``most`` is the most popularity that one writer may add."""
+def history_of(corpus: Corpus, lexicon: Lexicon, past: PastRequests, settings: Settings) -> History:
+    """Returns past requests for the fit of a mixture, with what the index stores about them."""
+    last_rows = Existed.read(settings.get(EXISTED)).at(past.numbers)
+    existing = np.where(last_rows == ALL, ALL, np.searchsorted(corpus.rows, last_rows, "right"))
     position = corpus.positions(past.rows)
     order = np.argsort(past.request, kind="stable")
     starts = np.searchsorted(past.request[order], np.arange(len(past) + 1)).astype(np.int64)
@@ -109,7 +114,8 @@ def history_of(corpus: Corpus, lexicon: Lexicon, past: PastRequests, most: float
     vectors = (past.vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
     timed = len(past) > 1
     words = lexicon.terms_of_requests([text or "" for text in past.texts])
-    return History(vectors, words, uses, corpus, timed, past.writers, most, past.texts, list(map(moment, past.times)))
+    nows, most = list(map(moment, past.times)), PopularityCap.read(settings).most
+    return History(vectors, words, uses, corpus, timed, past.writers, most, past.texts, nows, existing)
 
 
 class FeedbackEvidence:
@@ -139,14 +145,14 @@ class FeedbackEvidence:
         self.turn = Mutex()
         self.corpus = Corpus(view, lexicon, timeline)
         past = database.feedback.requests(view.dim, where, self._cap.by)
-        self.log = history_of(self.corpus, lexicon, past, self._cap.most).log()
+        self.log = history_of(self.corpus, lexicon, past, database.settings).log()
         self._end = _time(past, -1)
         self.mentions = Mentions(self.corpus)
         self.evidence = _evidence(self.corpus, self.log, self.mentions, None)
         self._regression: UseRegression | None = None
         self._stored = settings_of(database.settings)
         fitted = self._stored[0]
-        self._fitted = None if fitted is None else Mixture.from_dict(fitted)
+        self._fitted = None if fitted is None else Mixture.from_dict(fitted).with_features(self.evidence.features)
         if selects_all(where):  # the regression has learnt all requests, so a filter must not use it
             self._use_regression(past.numbers)
         self._balance, self._priors = LastAnswer[Balance](), LastAnswer[Mixture]()
@@ -155,7 +161,7 @@ class FeedbackEvidence:
     @property
     def is_empty(self) -> bool:
         """Whether no request satisfies the filter, and ``fit`` stored no weights."""
-        return len(self.log) == 0 and not self._has_fit
+        return len(self.log) == 0 and self._fitted is None
 
     def mixture_for(self, worded: bool) -> Mixture:
         """Returns the weights for questions: ``worded``, in words. A ``fit`` may not have found those."""
@@ -219,8 +225,8 @@ class FeedbackEvidence:
         if _time(past, 0) < self._end:
             return False
         self._end = _time(past, -1)
-        more = history_of(self.corpus, self._lexicon, past)
-        self.log.extend(more.vectors, more.words, more.uses, past.writers)
+        more = history_of(self.corpus, self._lexicon, past, self._database.settings)
+        self.log.extend(more.vectors, more.words, more.uses, past.writers, more.existing)
         self.mixture = self._weigh()
         return True
 
@@ -233,23 +239,18 @@ class FeedbackEvidence:
         regression = UseRegression.of_stored(packed, numbers, self.corpus.rows)
         if regression is None:
             return
-        mixture = Mixture.of(stored)
         evidence = _evidence(self.corpus, self.log, self.mentions, regression)
-        if mixture.features == evidence.features:  # else of an earlier version
+        mixture = Mixture.of(stored).with_features(evidence.features)
+        if mixture is not None:
             self.evidence, self._fitted, self._regression = evidence, mixture, regression
 
     def _weigh(self) -> Mixture:
         """Returns the weights that ``fit`` stored, or the priors, which also count beyond the reach of the former."""
-        if self._fitted is None or not self._has_fit:
+        if self._fitted is None:
             return self._before_fit()
         if self._fitted.reach is None:
             return self._fitted
         return replace(self._fitted, beyond=self._before_fit)  # few questions need it, and to estimate it takes long
-
-    @property
-    def _has_fit(self) -> bool:
-        """Whether ``fit`` stored weights of these features; else they are of an earlier version."""
-        return self._fitted is not None and self._fitted.features == self.evidence.features
 
     def _before_fit(self) -> Mixture:
         """Returns the priors, as far as past requests confirm them."""

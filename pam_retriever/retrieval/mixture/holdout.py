@@ -50,6 +50,7 @@ class History:
         most: the most popularity that one author may add.
         texts: n requests in words; None without words.
         nows: n times of the requests, None for the clock; None for the clock for all.
+        existing: (n,) the number of memories when each request arrived; None for all memories.
     """
 
     vectors: Float32
@@ -61,6 +62,7 @@ class History:
     most: float = MOST_OF_ONE
     texts: Sequence[str | None] | None = None
     nows: Sequence[datetime | None] | None = None
+    existing: Int64 | None = None
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -69,8 +71,8 @@ class History:
         """Returns the log of the requests at these positions, or of all."""
         at = np.arange(len(self)) if at is None else at
         writers = None if self.writers is None else [self.writers[n] for n in at.tolist()]
-        words = [self.words[n] for n in at.tolist()]
-        return RequestLog(self.vectors[at], words, self.uses.take(at), len(self.stored), writers, self.most)
+        words, existing = [self.words[n] for n in at.tolist()], None if self.existing is None else self.existing[at]
+        return RequestLog(self.vectors[at], words, self.uses.take(at), len(self.stored), writers, self.most, existing)
 
     @cached_property
     def served(self) -> Uses:
@@ -99,6 +101,8 @@ class HeldOutQuestions:
         natural: (Q,) False for a copy in which memories are hidden.
         doubtful: (P,) mask of memories that may have been wanted although unused; see ``FirstUses``. None for none.
         influence: (Q, 3) how much the known requests count for each question before a fit; None if not known.
+        newness: (P,) the feature "newness" of a hidden memory, if it had been added after the known requests; 0 for
+            others. None for none.
     """
 
     choices: Choices
@@ -109,6 +113,7 @@ class HeldOutQuestions:
     natural: Bools
     doubtful: Bools | None = None
     influence: Float32 | None = None
+    newness: Float32 | None = None
 
     def __len__(self) -> int:
         return len(self.part)
@@ -119,7 +124,8 @@ class HeldOutQuestions:
             return self
         chosen = ~self.doubtful
         choices, row, reached = self.choices.only(chosen), self.row[chosen], self.reached[chosen]
-        return replace(self, choices=choices, row=row, reached=reached, doubtful=None)
+        newness = None if self.newness is None else self.newness[chosen]
+        return replace(self, choices=choices, row=row, reached=reached, doubtful=None, newness=newness)
 
     def only(self, features: Bools) -> HeldOutQuestions:
         """Returns the same questions with some of the features (F,)."""
@@ -141,6 +147,7 @@ class HeldOutQuestions:
             self.natural[questions],
             None if self.doubtful is None else self.doubtful[pairs],
             None if self.influence is None else self.influence[questions],
+            None if self.newness is None else self.newness[pairs],
         )
 
 
@@ -221,12 +228,13 @@ def ask_of(
     most: int = QUESTIONS,
 ) -> Iterator[tuple[int, HeldOutQuestions]]:
     """Yields kinds and questions from at most ``most`` of the requests ``held``, with their features."""
-    for kind, cues, wanted, copies in _questions(history, evidence, held, random, most):
+    for kind, cues, wanted, existing, copies in _questions(history, evidence, held, random, most):
         found: list[HeldOutQuestions] = []
         copied: list[HeldOutQuestions] = []
         for start in range(0, len(cues), BATCH):
             at = np.arange(start, min(start + BATCH, len(cues)))
-            batch = _Batch.of(evidence, cues.take(at), wanted.take(at), part, first_uses)
+            there = None if existing is None else existing[at]
+            batch = _Batch.of(evidence, cues.take(at), wanted.take(at), part, first_uses, there)
             found.append(batch.asked(evidence))
             if copies is not None:
                 copied.append(batch.asked(evidence, copies.hidden, copies.chosen[at]))
@@ -250,8 +258,8 @@ class _Copies:
 
 def _questions(
     history: History, evidence: Evidence, held: Int64, random: np.random.Generator, most: int
-) -> Iterator[tuple[int, Cues, Uses, _Copies | None]]:
-    """Yields kind, cues, used memories, and copies; first the requests, if any has a used memory."""
+) -> Iterator[tuple[int, Cues, Uses, Int64 | None, _Copies | None]]:
+    """Yields kind, cues, used memories, the number of memories at each, and copies; first requests that used any."""
     some = np.sort(random.permutation(held)[:most])
     some = some[np.diff(history.served.starts)[some] > 0]
     used = evidence.used
@@ -259,14 +267,15 @@ def _questions(
         half = np.zeros(len(some), bool)
         half[random.permutation(len(some))[: (len(some) + 1) // 2]] = True
         copies = _Copies(half, used & (random.random(len(used)) < HIDDEN))
-        yield 0, history.cues(some), history.served.take(some), copies
+        existing = None if history.existing is None else history.existing[some]
+        yield 0, history.cues(some), history.served.take(some), existing, copies
     cues, company = _stored_cues(history, held, random)
     if len(cues):
         kind = kinds(history.stored.take(cues), evidence.served)
         for at in (1, 2):
             mine = np.flatnonzero(kind == at)
             if len(mine):
-                yield at, history.stored.take(cues[mine]), company.take(mine), None
+                yield at, history.stored.take(cues[mine]), company.take(mine), None, None
 
 
 def _stored_cues(history: History, held: Int64, random: np.random.Generator) -> tuple[Int64, Uses]:
@@ -297,6 +306,7 @@ class _Batch:
         influence: (Q, 3) how much the known requests count for each question before a fit.
         part: the held-out part.
         first_uses: the memories whose first use is in this part.
+        there: (P,) False for a memory that was added after the question.
     """
 
     cues: Cues
@@ -307,10 +317,28 @@ class _Batch:
     influence: Float32
     part: int
     first_uses: FirstUses
+    there: Bools
 
     @classmethod
-    def of(cls, evidence: Evidence, cues: Cues, wanted: Uses, part: int, first_uses: FirstUses) -> _Batch:
-        """Returns the candidates of questions that the memories ``wanted`` served."""
+    def of(
+        cls,
+        evidence: Evidence,
+        cues: Cues,
+        wanted: Uses,
+        part: int,
+        first_uses: FirstUses,
+        existing: Int64 | None = None,
+    ) -> _Batch:
+        """Returns the candidates of questions that the memories ``wanted`` served.
+
+        Args:
+            evidence: the sources.
+            cues: Q questions.
+            wanted: the memories that served each.
+            part: the held-out part.
+            first_uses: the memories whose first use is in this part.
+            existing: (Q,) the number of memories at each question; None for all.
+        """
         question, row, weight = wanted.expand(np.arange(len(cues)))
         proposed = evidence.pools(cues, FULL_BELOW, PROPOSALS)
         pools, reached = proposed, np.ones(len(proposed), bool)
@@ -324,7 +352,8 @@ class _Batch:
         whole = np.bincount(question, weight, len(cues))
         target = pools.add_up(question, row, (weight * counts / whole[question]).astype(np.float32))
         uses = np.bincount(question, counts, len(cues)).astype(np.float64)
-        return cls(cues, pools, reached, target, uses, evidence.influence(cues), part, first_uses)
+        there = np.ones(len(pools), bool) if existing is None else pools.row < existing[pools.cue]
+        return cls(cues, pools, reached, target, uses, evidence.influence(cues), part, first_uses, there)
 
     def asked(self, evidence: Evidence, hidden: Bools | None = None, some: Bools | None = None) -> HeldOutQuestions:
         """Returns the questions with features; the sources keep what they say of the same cues.
@@ -336,7 +365,8 @@ class _Batch:
         """
         cues, pools, target, first_uses = self.cues, self.pools, self.target, self.first_uses
         features = evidence.score(cues, pools if hidden is None else replace(pools, hidden=hidden[pools.row]))
-        chosen = (pools.row != cues.rows[pools.cue]) & ~(first_uses.rows[pools.row] & (target == 0))
+        absent = first_uses.rows[pools.row] & (target == 0)
+        chosen = (pools.row != cues.rows[pools.cue]) & ~absent & self.there
         doubtful = first_uses.absent[pools.row] & (target == 0)
         share = np.bincount(pools.cue, target, len(cues)).astype(np.float32)
         target = (target / np.maximum(share, np.float32(1e-9))[pools.cue]).astype(np.float32)
@@ -350,6 +380,7 @@ class _Batch:
             np.full(len(cues), hidden is None),
             doubtful[chosen],
             self.influence,
+            None if hidden is None else hidden[pools.row[chosen]] * np.float32(evidence.newness),
         )
         wanted = share > 0
         return questions.take(np.flatnonzero(wanted if some is None else wanted & some))
@@ -385,13 +416,15 @@ def join(found: Sequence[HeldOutQuestions]) -> HeldOutQuestions:
     )
     row, reached = np.concatenate([one.row for one in found]), np.concatenate([one.reached for one in found])
     uses, part = np.concatenate([one.uses for one in found]), np.concatenate([one.part for one in found])
-    doubtful = None
+    doubtful, newness = None, None
     if any(one.doubtful is not None for one in found):
         doubtful = np.concatenate([_none(one) if one.doubtful is None else one.doubtful for one in found])
+    if any(one.newness is not None for one in found):
+        newness = np.concatenate([_none(one) if one.newness is None else one.newness for one in found])
     natural = np.concatenate([one.natural for one in found])
     influences = [one.influence for one in found if one.influence is not None]
     influence = np.concatenate(influences) if len(influences) == len(found) else None
-    return HeldOutQuestions(choices, row, reached, uses, part, natural, doubtful, influence)
+    return HeldOutQuestions(choices, row, reached, uses, part, natural, doubtful, influence, newness)
 
 
 def _none(questions: HeldOutQuestions) -> Bools:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from pam_retriever.retrieval.hybrid import LABEL, LEXICAL, TIME
 from pam_retriever.retrieval.mixture.calibration import Calibration
 from pam_retriever.retrieval.mixture.influence import OF_APPEARANCE, OF_FIT, alike, influence
 from pam_retriever.retrieval.mixture.named import BY_WAY, TIMES
+from pam_retriever.retrieval.mixture.newness import newness
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.repeated_requests import RepeatedRequests
 from pam_retriever.retrieval.mixture.requests import RequestLog
@@ -80,6 +81,11 @@ class Evidence:
     def served(self) -> Bools:
         """Returns the memories (N,) that served a past request."""
         return self._log.served
+
+    @property
+    def newness(self) -> float:
+        """Returns the feature "newness" of a memory that is added now."""
+        return float(newness(self._log, np.zeros(1, np.int64))[0])
 
     def influence(self, cues: Cues, reach: float | None = None) -> Float32:
         """Returns three influences (Q, 3) for each cue, from 0 to 1.
@@ -206,6 +212,21 @@ class Mixture:
                 return calibration(share, rank)
             result[mine] = calibration(share[mine], rank[mine])
         return result
+
+    def with_features(self, features: tuple[str, ...]) -> Mixture | None:
+        """Returns the same for these features; None if it has others.
+
+        An earlier version of the library may have had fewer: the others have the weight 0.
+        """
+        if not set(self.features) <= set(features):
+            return None
+        at = [features.index(name) for name in self.features]
+        weights = np.zeros((len(KINDS), len(features)), np.float32)
+        weights[:, at] = self.weights
+        alone = None if self.uninfluenced is None else np.zeros(len(features), np.float32)
+        if alone is not None:
+            alone[at] = self.uninfluenced
+        return replace(self, features=features, weights=weights, uninfluenced=alone)
 
     def to_dict(self) -> dict[str, object]:
         """Returns the form that ``from_dict`` reads, for JSON."""

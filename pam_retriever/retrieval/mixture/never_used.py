@@ -1,15 +1,16 @@
-"""A bound on the probability of never-used memories, for the weights that ``fit`` finds."""
+"""What ``fit`` finds for never-used memories besides weights: a bound on their probability, and what newness counts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions, ndcg_at
 from pam_retriever.retrieval.mixture.mixture import NEVER_USED, reserve_for_unused
+from pam_retriever.retrieval.mixture.newness import NEWNESS
 from pam_retriever.types import Float32, Float64, Int64
 
 # bounds on the mean probability of all never-used memories together. The first says that they are not likelier than
@@ -17,6 +18,7 @@ from pam_retriever.types import Float32, Float64, Int64
 BOUNDS = (0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03)
 LEAST, HALVINGS = -30.0, 20  # the search for the largest change of a weight within a bound
 DEPTH, JUDGES = 10, 600  # of nDCG, and the largest number of questions that judge a bound
+RIDGE = 1e-2  # of the weight of newness, relative to the variance of the feature
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,26 @@ class NeverUsedBound:
         change = next(change for change, ndcg in zip(changes, found, strict=True) if _is_as_good(ndcg, best))
         bounded: Float64 = weights.copy()
         bounded[self.features.index(NEVER_USED)] += change
-        return bounded
+        return self._with_newness(bounded, held_out, questions)
+
+    def _with_newness(self, weights: Float64, held_out: HeldOutQuestions, questions: Int64) -> Float64:
+        """Fits the weight of newness on copies of held-out questions: what is hidden there counts as new.
+
+        It is fitted after the bound, because the bound is right for memories that many requests could have used.
+        """
+        copies = questions[~held_out.natural[questions]]
+        if NEWNESS not in self.features or not len(copies):
+            return weights
+        asked, at = held_out.take(copies), self.features.index(NEWNESS)
+        assert asked.newness is not None, "every copy hides memories"
+        fitted: Float64 = weights.copy()
+        fitted[at] = 0.0
+        feature, scores = asked.choices.features[:, at] + asked.newness, asked.choices.scores(fitted)
+        reserved = reserve_for_unused(self.features, asked.choices.features, scores, asked.choices.starts)
+        choices = replace(asked.choices, features=feature[:, None], offset=scores + reserved)
+        ridge = np.array([RIDGE * (float(feature.var()) + 1e-3)])
+        fitted[at] = max(0.0, float(logit.fit(choices, weights[[at]], ridge)[0]))
+        return fitted
 
 
 @dataclass(frozen=True)

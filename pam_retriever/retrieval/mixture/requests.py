@@ -17,6 +17,7 @@ from pam_retriever.types import Bools, Float32, Int64
 
 DENSE_PART = 0.7  # weight of dense similarity in the similarity of two requests; the rest is TF-IDF
 EXACT = 512  # requests, of those that seem most similar to a question, whose dense similarity is exact
+ALL = np.iinfo(np.int64).max  # the number of memories at a request, if all existed
 STALE, FEW = 0.1, 100  # inverted lists are rebuilt after this share plus this number of new requests
 
 
@@ -83,6 +84,7 @@ class RequestLog:
         size: the number of memories; it may grow.
         writers: n authors. Requests of one author add a bounded popularity. None for no author.
         most: the most that one author may add to the popularity of one memory.
+        existing: see ``extend``.
 
     Attributes:
         exact: whether all dense similarities are exact. Else, of many requests, only those of the most similar ones.
@@ -96,6 +98,7 @@ class RequestLog:
         size: int,
         writers: Sequence[Hashable] | None = None,
         most: float = MOST_OF_ONE,
+        existing: Int64 | None = None,
     ) -> None:
         self.size, self.exact, self._most = size, False, most
         self._vectors, self._narrow = GrowingArray(np.empty((0, vectors.shape[1]), np.float32)), NarrowVectors()
@@ -107,13 +110,14 @@ class RequestLog:
         self._words, self._holder = GrowingArray(np.empty(0, np.int64)), GrowingArray(np.empty(0, np.int64))
         self._word_starts = GrowingArray(np.zeros(1, np.int64))
         self._late: dict[int, list[int]] = {}  # word -> requests that are not in the inverted lists yet
+        self._existing = GrowingArray(np.empty(0, np.int64))
         self._weighed: tuple[int, Float32, Float32] | None = None
         self._last = LastAnswer[tuple[Float32, Float32]]()
         self._transposed: tuple[tuple[int, int], Uses, Bools] | None = None
         self._served: set[tuple[int, int]] = set()  # the hash of a request, and a memory that served it
         self._times: dict[int, int] = {}  # the number of different requests that each memory served
         self._repeated = self._distinct = 0
-        self.extend(vectors, words, uses, writers)
+        self.extend(vectors, words, uses, writers, existing)
 
     def __len__(self) -> int:
         return len(self._vectors)
@@ -158,6 +162,13 @@ class RequestLog:
         return self._repeated, self._distinct
 
     @property
+    def exposures(self) -> Int64:
+        """The number of requests that arrived after each memory (N,) was added."""
+        existing = np.minimum(self._existing.values, self.size)
+        found: Int64 = len(self) - np.cumsum(np.bincount(existing, minlength=self.size + 1))[: self.size]
+        return found
+
+    @property
     def requests_of(self) -> Uses:
         """The requests that each memory (N lists) served, in order."""
         return self._by_memory()[0]
@@ -198,10 +209,24 @@ class RequestLog:
         self.extend(vector[None], [words], Uses(np.array([0, len(rows)]), rows, weights))
 
     def extend(
-        self, vectors: Float32, words: Sequence[WordList], uses: Uses, writers: Sequence[Hashable] | None = None
+        self,
+        vectors: Float32,
+        words: Sequence[WordList],
+        uses: Uses,
+        writers: Sequence[Hashable] | None = None,
+        existing: Int64 | None = None,
     ) -> None:
-        """Adds m requests with vectors (m, dim)."""
+        """Adds m requests with vectors (m, dim).
+
+        Args:
+            vectors: see ``RequestLog``.
+            words: see ``RequestLog``.
+            uses: see ``RequestLog``.
+            writers: see ``RequestLog``.
+            existing: (m,) the number of memories when each request arrived; None for all memories.
+        """
         first = len(self)
+        self._existing.extend(np.full(len(vectors), ALL) if existing is None else existing)
         numbered = [self._number(part) for part in words]
         self._frequency.extend(np.zeros(len(self._numbers) - len(self._frequency), np.int64))
         flat = np.concatenate([*numbered, np.empty(0, np.int64)])
@@ -229,12 +254,15 @@ class RequestLog:
         """Gives the memories other positions, because memories that no request used were removed.
 
         Args:
-            position: (N,) the new position of each memory; any number for removed ones.
+            position: (N,) the new position of each memory; for a removed one, that of the next that is left.
             size: the number of memories that are left.
         """
         rows = self._rows.values
         rows[:] = position[rows]
         moved = position.tolist()
+        existing = self._existing.values
+        left = np.append(position, size)[np.minimum(existing, len(position))]
+        existing[:] = np.where(existing == ALL, ALL, left)
         self._of_writer = {(writer, moved[row]): sum for (writer, row), sum in self._of_writer.items()}
         self._served = {(request, moved[row]) for request, row in self._served}
         self._times = {moved[row]: times for row, times in self._times.items()}

@@ -41,8 +41,8 @@ class SQLiteFeedback:
         count, last = self._connection.fetch("SELECT count(*), coalesce(max(number), 0) FROM feedback")[0]
         return int(count), int(last)
 
-    def put(self, new: NewFeedback, vectors: Float32, rows: Mapping[str, int]) -> None:
-        """Stores requests and replaces those with the same id.
+    def put(self, new: NewFeedback, vectors: Float32, rows: Mapping[str, int]) -> int:
+        """Stores requests and replaces those with the same id; returns the number of the first one.
 
         Args:
             new: n requests.
@@ -69,6 +69,7 @@ class SQLiteFeedback:
                 for id, weight in weights.items()
             ),
         )
+        return first
 
     def arrived(self, after: int) -> int:
         """Returns the number of requests that arrived after the request of that number."""
