@@ -13,8 +13,8 @@ from explore_samples import in_browser
 
 from benchmarks.code.histories import History, grow
 from benchmarks.performance import explore_views
-from benchmarks.priors import fit_next_priors, fit_priors
-from benchmarks.real import data, documents, locomo
+from benchmarks.priors import fit_newness, fit_next_priors, fit_priors
+from benchmarks.real import data, documentation, documents, locomo
 from benchmarks.real.pages import read
 from pam_retriever.retrieval.mixture.mixture import Priors
 
@@ -35,6 +35,7 @@ PROGRAMS = [
     "real.unnamed",
     "real.use --tasks toollens --tune weights --most 5",
     "real.use --tasks code-flask --protocols curve --tune weights --most 5 --without-fit",
+    "real.use --tasks code-flask --protocols added --tune weights --without-fit",
     "real.use_ablation --tasks code-flask",
     "real.times",
     "real.next",
@@ -100,10 +101,31 @@ def test_manual_pages_are_asked_by_what_they_do(ran, tmp_path):
 
 
 @pytest.mark.usefixtures("made_up_data")
+def test_the_pages_of_a_documentation_are_a_task_of_use(ran, tmp_path):
+    """Each of 60 pages has a section that links to one of 15 pages, and navigation that links to all."""
+    pages, long = tmp_path / "html", "It is about this and that, as a text of more than eighty characters is about it. "
+    pages.mkdir()
+    everything = "".join(f'<a href="page{at}.html">page {at}</a>' for at in range(60))
+    for at in range(60):
+        around = f'<div class="related" role="navigation"><h3>Navigation</h3><div>{everything}</div></div>'
+        link = f'<a href="page{at % 15}.html#part">see</a> <a href="https://example.org/page9.html">elsewhere</a>'
+        body = f"<h1>Page number {at}¶</h1><p>First<br>words.<h2>Subject {at % 15}.</h2><p>{long}{link}"
+        (pages / f"page{at}.html").write_text(f"<head><title>No</title></head>{around}{body}", encoding="utf-8")
+    texts, requests = documentation.read(pages)
+    assert texts["page5.html"].startswith("Page number 5. First words. Subject 5.. It is about this")
+    assert all(used == [f"page{text.split('.')[0].removeprefix('Subject ')}.html"] for text, used in requests)
+    assert len(requests) == 45  # fifteen pages link only to themselves
+    ran("benchmarks.real.documentation", str(pages), str(tmp_path / "use" / "made-up"))
+    (found,) = ran("benchmarks.real.use", str(tmp_path / "use"), "--tasks", "made-up", "--without-fit").values()
+    assert found["tasks"]["made-up"]["last 3000"]["experiences"] == 36
+
+
+@pytest.mark.usefixtures("made_up_data")
 def test_the_priors_are_fitted_and_written(ran, monkeypatch, tmp_path):
     monkeypatch.setattr(fit_priors, "TASKS", ("toollens", "code-flask"))
     for name in ("PRIORS", "WITHOUT"):  # the shipped files stay as they are
         monkeypatch.setattr(fit_priors, name, tmp_path / f"{name}.json")
+        monkeypatch.setattr(fit_newness, name, tmp_path / f"{name}.json")
     (found,) = ran("benchmarks.priors.fit_priors").values()
     assert {row["data"] for row in found["losses"]} >= {"toollens", "code-flask"}
     written = Priors.read(tmp_path / "PRIORS.json")
@@ -111,6 +133,10 @@ def test_the_priors_are_fitted_and_written(ran, monkeypatch, tmp_path):
     assert json.loads((tmp_path / "WITHOUT.json").read_text())["without"].keys() == {"toollens", "code-flask", "locomo"}
     (again,) = ran("benchmarks.priors.fit_priors", "--again").values()
     assert again["weight"] == json.loads((tmp_path / "PRIORS.json").read_text())["weights"]["question"]["asked_again"]
+    (new,) = ran("benchmarks.priors.fit_newness").values()
+    assert new["weight"] == json.loads((tmp_path / "PRIORS.json").read_text())["weights"]["question"]["newness"]
+    assert any(new["weight"])
+    assert {row["data"] for row in new["losses"]} >= {"toollens", "code-flask"}
 
 
 @pytest.mark.usefixtures("made_up_data")
