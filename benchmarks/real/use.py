@@ -166,6 +166,9 @@ def main() -> None:
             task = some(task, arguments.most or len(task.tests))
         results[name] = {}
         for protocol, one in protocols(task, arguments.protocols):
+            if not len(one.tests):
+                print(f"\n{name}, {protocol}: no request needs these")
+                continue
             options = {"priors": arguments.priors, "seed": 0, "fit": not arguments.without_fit}
             results[name][protocol] = run(one, options)
             show(f"{name}, {protocol}", results[name][protocol])
