@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from conftest import unit
@@ -11,6 +13,9 @@ from hypothesis import strategies as st
 from pam_retriever import IndexFormatError, PredictiveAssociativeIndex
 from pam_retriever.experience.existed import EXISTED, SPACING, Existed
 from pam_retriever.experience.feedback import LEARNT_REQUESTS, MIXTURE
+from pam_retriever.retrieval.mixture.corpus import Corpus
+from pam_retriever.retrieval.mixture.feedback_evidence import evidence_of, history_of
+from pam_retriever.retrieval.mixture.holdout import ask_held_out
 from pam_retriever.retrieval.mixture.newness import NEWNESS, newness
 from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
 from pam_retriever.store.folder.repair import check, repair
@@ -65,6 +70,28 @@ def test_a_memory_that_requests_go_on_not_to_use_counts_as_new_no_longer():
     index = world.index(added_since=True)
     index.feedback(world.requests[:450], world.used[:450])
     assert world.found(index)[1] < 0.15
+
+
+def test_held_out_questions_have_what_existed_and_what_they_used():
+    """A memory is used by the next request, before it is stored what existed then."""
+    index = PredictiveAssociativeIndex(DIM)
+    vectors = unit(np.random.default_rng(0).standard_normal((90, DIM)))
+    index.add(vectors[:10], [f"m{at}" for at in range(10)])
+    for at in range(10, 90):
+        index.feedback([vectors[at], vectors[at]], [[f"m{at % 10}"]] * 2)
+        index.add(vectors[at : at + 1], [f"m{at}"])
+        index.feedback(vectors[at], [f"m{at}"])
+    view = index._store.view()
+    corpus, database = Corpus(view, index._lexicon), view.database
+    history = history_of(corpus, index._lexicon, database.feedback.requests(DIM), database.settings)
+    assert history.existing is not None
+    used = history.uses.rows
+    assert (history.existing <= used).any(), "a request used what is not stored as having existed"
+    asked = ask_held_out(history, partial(evidence_of, corpus), 0)[0]
+    assert asked is not None
+    choices = asked.choices
+    assert np.bincount(choices.question, choices.target) == pytest.approx(np.ones(len(asked)))
+    assert choices.lengths.max() < len(corpus)  # what was added after a question is no candidate
 
 
 def test_what_existed_is_kept_with_the_index(tmp_path):

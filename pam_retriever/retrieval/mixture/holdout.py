@@ -352,7 +352,9 @@ class _Batch:
         whole = np.bincount(question, weight, len(cues))
         target = pools.add_up(question, row, (weight * counts / whole[question]).astype(np.float32))
         uses = np.bincount(question, counts, len(cues)).astype(np.float64)
-        there = np.ones(len(pools), bool) if existing is None else pools.row < existing[pools.cue]
+        there = np.ones(len(pools), bool)
+        if existing is not None:  # not every number is stored, so what was just added may have been used
+            there = (pools.row < existing[pools.cue]) | (target > 0)
         return cls(cues, pools, reached, target, uses, evidence.influence(cues), part, first_uses, there)
 
     def asked(self, evidence: Evidence, hidden: Bools | None = None, some: Bools | None = None) -> HeldOutQuestions:
