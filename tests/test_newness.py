@@ -16,7 +16,7 @@ from pam_retriever.experience.feedback import LEARNT_REQUESTS, MIXTURE
 from pam_retriever.retrieval.mixture.corpus import Corpus
 from pam_retriever.retrieval.mixture.feedback_evidence import evidence_of, history_of
 from pam_retriever.retrieval.mixture.holdout import ask_held_out
-from pam_retriever.retrieval.mixture.newness import NEWNESS, newness
+from pam_retriever.retrieval.mixture.popularity import NEWNESS, newness
 from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
 from pam_retriever.store.folder.repair import check, repair
 

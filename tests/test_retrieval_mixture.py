@@ -18,7 +18,8 @@ from pam_retriever.retrieval.mixture import logit, past_use
 from pam_retriever.retrieval.mixture.calibration import Calibration, expected_calibration_error
 from pam_retriever.retrieval.mixture.expanded_words import ExpandedWords
 from pam_retriever.retrieval.mixture.fitting import fit_kind, fit_mixture, sample
-from pam_retriever.retrieval.mixture.holdout import FirstUses, HeldOutQuestions, History, ask_held_out, parts
+from pam_retriever.retrieval.mixture.history import FirstUses, History
+from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions, ask_held_out, parts
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.mixture.mixture import (
     KINDS,

@@ -28,7 +28,7 @@ from pam_retriever.retrieval.mixture.holdout import ask_held_out
 from pam_retriever.retrieval.mixture.influence import OF_USE
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.mixture.mixture import PRIORS, reserve_for_unused, size_in_decades
-from pam_retriever.retrieval.mixture.newness import NEWNESS
+from pam_retriever.retrieval.mixture.popularity import NEWNESS
 from pam_retriever.store.feedback_fit import KINDS
 
 SIZES = (100, 300, 1000, 3000, 6000)

@@ -34,16 +34,8 @@ from benchmarks.real.use_mixture import corpus_of, evidence_builder, history
 from benchmarks.real.use_tasks import TASKS, Requests, Task, last, read
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.fitting import sample
-from pam_retriever.retrieval.mixture.holdout import (
-    FULL_BELOW,
-    PROPOSALS,
-    FirstUses,
-    HeldOutQuestions,
-    History,
-    ask_held_out,
-    ask_of,
-    join,
-)
+from pam_retriever.retrieval.mixture.history import FirstUses, History
+from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS, HeldOutQuestions, ask_held_out, ask_of, join
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.mixture.mixture import (
     PLAIN,

@@ -16,7 +16,8 @@ from pam_retriever.retrieval.mixture.balance import Balance
 from pam_retriever.retrieval.mixture.calibration import expected_calibration_error, log_loss
 from pam_retriever.retrieval.mixture.corpus import Corpus
 from pam_retriever.retrieval.mixture.feedback_evidence import evidence_of
-from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS, EvidenceOf, History
+from pam_retriever.retrieval.mixture.history import History
+from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS, EvidenceOf
 from pam_retriever.retrieval.mixture.learnt_fitting import fit_feedback
 from pam_retriever.retrieval.mixture.logit import ranks, softmax
 from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors, kinds

@@ -13,7 +13,8 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.corpus import Corpus
-from pam_retriever.retrieval.mixture.holdout import FirstUses, HeldOutQuestions, History, ask_of, join, parts
+from pam_retriever.retrieval.mixture.history import FirstUses, History
+from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions, ask_of, join, parts
 from pam_retriever.retrieval.mixture.influence import OF_APPEARANCE, OF_USE
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.mixture.mixture import (

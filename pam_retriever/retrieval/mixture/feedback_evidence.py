@@ -22,14 +22,13 @@ from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.retrieval.mixture.balance import Balance, requests_read
 from pam_retriever.retrieval.mixture.corpus import Corpus
 from pam_retriever.retrieval.mixture.expanded_words import ExpandedWords
-from pam_retriever.retrieval.mixture.holdout import History
+from pam_retriever.retrieval.mixture.history import History
 from pam_retriever.retrieval.mixture.learnt_requests import LearntRequests, UseRegression
 from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors
 from pam_retriever.retrieval.mixture.named import Mentions, Times
-from pam_retriever.retrieval.mixture.newness import Newness
 from pam_retriever.retrieval.mixture.past_use import PastUse
 from pam_retriever.retrieval.mixture.pools import LastAnswer
-from pam_retriever.retrieval.mixture.popularity import Popularity
+from pam_retriever.retrieval.mixture.popularity import Newness, Popularity
 from pam_retriever.retrieval.mixture.profile import Profile
 from pam_retriever.retrieval.mixture.repeated_requests import RepeatedRequests
 from pam_retriever.retrieval.mixture.requests import ALL, RequestLog, Uses

@@ -11,15 +11,8 @@ import numpy as np
 from pam_retriever.evaluation import Validation
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.fitting import FEWEST, MixtureFit, fit_mixture
-from pam_retriever.retrieval.mixture.holdout import (
-    PARTS,
-    QUESTIONS,
-    SHARE,
-    HeldOutQuestions,
-    History,
-    ask_held_out,
-    parts,
-)
+from pam_retriever.retrieval.mixture.history import History
+from pam_retriever.retrieval.mixture.holdout import PARTS, QUESTIONS, SHARE, HeldOutQuestions, ask_held_out, parts
 from pam_retriever.retrieval.mixture.influence import FARTHEST, nearest
 from pam_retriever.retrieval.mixture.learnt_requests import LearntRequests, UseRegression, best_half_life
 from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors

@@ -17,8 +17,8 @@ from pam_retriever.retrieval.hybrid import LABEL, LEXICAL, TIME
 from pam_retriever.retrieval.mixture.calibration import Calibration
 from pam_retriever.retrieval.mixture.influence import OF_APPEARANCE, OF_FIT, alike, influence
 from pam_retriever.retrieval.mixture.named import BY_WAY, TIMES
-from pam_retriever.retrieval.mixture.newness import newness
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
+from pam_retriever.retrieval.mixture.popularity import newness
 from pam_retriever.retrieval.mixture.repeated_requests import RepeatedRequests
 from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.reserved_mass import reserve_mass

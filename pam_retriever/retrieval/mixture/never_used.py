@@ -10,7 +10,7 @@ import numpy as np
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.holdout import HeldOutQuestions, ndcg_at
 from pam_retriever.retrieval.mixture.mixture import NEVER_USED, reserve_for_unused
-from pam_retriever.retrieval.mixture.newness import NEWNESS
+from pam_retriever.retrieval.mixture.popularity import NEWNESS
 from pam_retriever.types import Float32, Float64, Int64
 
 # bounds on the mean probability of all never-used memories together. The first says that they are not likelier than

@@ -84,7 +84,7 @@ class RequestLog:
         size: the number of memories; it may grow.
         writers: n authors. Requests of one author add a bounded popularity. None for no author.
         most: the most that one author may add to the popularity of one memory.
-        existing: see ``extend``.
+        existing: (n,) the number of memories when each request arrived; None if all existed.
 
     Attributes:
         exact: whether all dense similarities are exact. Else, of many requests, only those of the most similar ones.
@@ -216,15 +216,7 @@ class RequestLog:
         writers: Sequence[Hashable] | None = None,
         existing: Int64 | None = None,
     ) -> None:
-        """Adds m requests with vectors (m, dim).
-
-        Args:
-            vectors: see ``RequestLog``.
-            words: see ``RequestLog``.
-            uses: see ``RequestLog``.
-            writers: see ``RequestLog``.
-            existing: (m,) the number of memories when each request arrived; None for all memories.
-        """
+        """Adds m requests with vectors (m, dim); ``existing`` (m,) is the number of memories when each arrived."""
         first = len(self)
         self._existing.extend(np.full(len(vectors), ALL) if existing is None else existing)
         numbered = [self._number(part) for part in words]
