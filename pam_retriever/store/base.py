@@ -13,7 +13,6 @@ import numpy as np
 from pam_retriever.ann import AnnIndex
 from pam_retriever.embedding import Embedder
 from pam_retriever.errors import UnknownId
-from pam_retriever.experience.existed import EXISTED, Existed
 from pam_retriever.experience.feedback import NewFeedback
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.experience.trajectories import Episode
@@ -288,10 +287,7 @@ class Store(ABC):
                     "Take them from the hits of recall, or add these memories first.",
                 )
             first = self.database.feedback.put(new, vectors, rows)
-            existed = Existed.read(self.database.settings.get(EXISTED))
-            more = existed.with_request(first, self.database.memories.last_row)
-            if more is not None:
-                self.database.settings.set(EXISTED, more.to_json())
+            growth.mark_existing(self.database.settings, first, self.database.memories.last_row)
             if name is not None:
                 self.database.settings.set(EMBEDDER, name)
             learnt.discard(self.database, learnt.stale_requests(self.database))

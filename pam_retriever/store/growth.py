@@ -1,4 +1,4 @@
-"""Which steps the predictor has learnt: whole trajectories by number, and grown trajectories by position."""
+"""What is recorded as an index grows: the steps that the predictor has learnt, and what existed at past requests."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from pam_retriever.experience.existed import EXISTED, Existed
 from pam_retriever.store.database import Database, Settings
 from pam_retriever.store.handed_dates import take_back, timed
 from pam_retriever.store.model_metadata import mark_forgotten
@@ -59,6 +60,13 @@ def mark_grown(settings: Settings, number: int, first: int) -> None:
     """Inside a transaction: records that a trajectory has new steps from position ``first`` on."""
     if settings.get(f"{GREW}{number}") is None:
         settings.set(f"{GREW}{number}", first)
+
+
+def mark_existing(settings: Settings, number: int, last_row: int) -> None:
+    """Inside a transaction that stores a request: records the highest row of a memory at this time, if it is due."""
+    more = Existed.read(settings.get(EXISTED)).with_request(number, last_row)
+    if more is not None:
+        settings.set(EXISTED, more.to_json())
 
 
 def settle_growth(database: Database, ends: Mapping[int, int]) -> None:
