@@ -204,7 +204,8 @@ class FeedbackEvidence:
         if not np.isin(before[used], corpus.rows).all():
             return False
         position = corpus.positions(before)
-        self.log.renumber(position, len(corpus))
+        left = int(np.searchsorted(corpus.rows, before[-1], "right"))
+        self.log.renumber(position, left, len(corpus))
         self.corpus, self.mentions = corpus, Mentions(corpus)
         if self._regression is not None:
             self._regression = self._regression.renumbered(position)

@@ -242,19 +242,20 @@ class RequestLog:
         if len(self) > (1 + STALE) * self._listed + FEW:
             self._list_by_word()
 
-    def renumber(self, position: Int64, size: int) -> None:
+    def renumber(self, position: Int64, left: int, size: int) -> None:
         """Gives the memories other positions, because memories that no request used were removed.
 
         Args:
             position: (N,) the new position of each memory; for a removed one, that of the next that is left.
-            size: the number of memories that are left.
+            left: the number of these memories that are left.
+            size: the number of memories, with those that were added meanwhile.
         """
         rows = self._rows.values
         rows[:] = position[rows]
         moved = position.tolist()
         existing = self._existing.values
-        left = np.append(position, size)[np.minimum(existing, len(position))]
-        existing[:] = np.where(existing == ALL, ALL, left)
+        moved_to = np.append(position, left)[np.minimum(existing, len(position))]
+        existing[:] = np.where(existing == ALL, ALL, moved_to)
         self._of_writer = {(writer, moved[row]): sum for (writer, row), sum in self._of_writer.items()}
         self._served = {(request, moved[row]) for request, row in self._served}
         self._times = {moved[row]: times for row, times in self._times.items()}
