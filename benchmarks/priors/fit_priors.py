@@ -140,12 +140,18 @@ def _repository(path: Path, embed: Any) -> Task:
     return _task("git", texts, cues, used, embed)
 
 
+def sizes_of(task: Task) -> list[int]:
+    """Returns the numbers of past requests after which a data set is asked."""
+    total = len(task.experience)
+    return sorted({size for size in SIZES if size < total} | {min(total, SIZES[-1])})
+
+
 def samples(name: str, task: Task) -> list[list[Sample]]:
     """Returns the samples of each kind of question, one per size of experience. One without questions is left out."""
     found: list[list[Sample]] = [[] for _ in KINDS]
     total, corpus = len(task.experience), corpus_of(task)
     make = evidence_builder(corpus)
-    for n in sorted({size for size in SIZES if size < total} | {min(total, SIZES[-1])}):
+    for n in sizes_of(task):
         past, random = history(last(task, n), corpus), np.random.default_rng(0)
         asked, log = ask_held_out(past, make, seed=0), past.log()
         for mine, questions, novelty in zip(found, asked, _novelties(log.novelty), strict=True):

@@ -12,13 +12,12 @@ link to everything, are left out. Then: ``python -m benchmarks.real.use DIRECTOR
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 
-import numpy as np
+from benchmarks.real.packages import Asked, write_files
 
 LEFT_OUT = ("genindex", "bookindex", "search", "whatsnew", "release", "_modules", "py-modindex")
 SKIPPED = ("script", "style", "head", "nav")
@@ -82,22 +81,24 @@ def plain(parts: list[str]) -> str:
     return " ".join(" ".join(parts).replace("¶", " ").split())
 
 
-def read(root: Path) -> tuple[dict[str, str], list[tuple[str, list[str]]]]:
+def read(root: Path) -> tuple[dict[str, str], Asked]:
     """Returns the text of each page by its path, and the requests with the pages that each used."""
-    pages, requests = {}, []
+    pages: dict[str, str] = {}
+    requests: Asked = []
     for file in sorted(root.rglob("*.html")):
         path = file.relative_to(root).as_posix()
-        sections = (
-            [] if any(word in path for word in LEFT_OUT) else Sections(file.read_text("utf-8", "replace")).sections
-        )
+        if any(word in path for word in LEFT_OUT):
+            continue
+        sections = Sections(file.read_text("utf-8", "replace")).sections
         if not sections:
             continue
         pages[path] = " ".join(f"{plain(one.heading)}. {plain(one.text)}" for one in sections)[:PAGE]
         for section in sections:
-            used = {one for link in section.links if (one := _page(file, link, root)) not in (None, path)}
+            linked = {_page(file, link, root) for link in section.links}
+            used = sorted(one for one in linked if one is not None and one != path)
             text = plain(section.text)
             if 1 <= len(used) <= MOST_USED and len(text) > SHORTEST:
-                requests.append((f"{plain(section.heading)}. {text[:BEGINNING]}", sorted(filter(None, used))))
+                requests.append((f"{plain(section.heading)}. {text[:BEGINNING]}", used))
     return pages, requests
 
 
@@ -120,23 +121,10 @@ def main() -> None:
     most = MOST_SHARE * len(requests)
     left = [(text, [one for one in used if one in pages and FEWEST <= times[one] <= most]) for text, used in requests]
     left = [one for one in left if one[1]]
-    rows = [
-        {"time": at, "cue": left[n][0], "used": left[n][1]}
-        for at, n in enumerate(np.random.default_rng(0).permutation(len(left)).tolist())
-    ]
-    tests = round(TESTS * len(rows))
+    tests = round(TESTS * len(left))
     if not tests:
-        raise SystemExit(f"{arguments.pages} has {len(rows)} sections with links. Expected a documentation in HTML.")
-    parts = {
-        "memories": [{"id": page, "text": text} for page, text in pages.items()],
-        "experience": rows[:-tests],
-        "test": rows[-tests:],
-    }
-    arguments.folder.mkdir(parents=True, exist_ok=True)
-    for name, lines in parts.items():
-        written = "".join(json.dumps(line) + "\n" for line in lines)
-        (arguments.folder / f"{name}.jsonl").write_text(written, encoding="utf-8")
-    print(f"{arguments.folder.name}: {len(pages):,} pages, {len(rows) - tests:,} experiences, {tests:,} tests")
+        raise SystemExit(f"{arguments.pages} has {len(left)} sections with links. Expected a documentation in HTML.")
+    write_files(arguments.folder, pages, left, tests)
 
 
 if __name__ == "__main__":

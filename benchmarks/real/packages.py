@@ -17,7 +17,7 @@ import json
 import lzma
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from email import message_from_string
 from email.message import Message
 from pathlib import Path
@@ -79,21 +79,25 @@ def write_task(folder: Path, asked: Asked, text: Callable[[str], str], tests: in
     kept = frozenset(items)
     left = [(request, [item for item in used if item in kept]) for request, used in asked]
     there = [one for one in left if 1 <= len(one[1]) <= MOST_USED]
-    there = [there[at] for at in np.random.default_rng(0).permutation(len(there))]
+    if len(there) <= tests:
+        raise SystemExit(f"{folder.name} has {len(there)} requests. Expected more than {tests} tests. Lower --tests.")
+    write_files(folder, {item: text(item) for item in items}, there, tests)
+
+
+def write_files(folder: Path, texts: Mapping[str, str], asked: Asked, tests: int) -> None:
+    """Writes the files of a task: items by id, and requests in an order drawn with seed 0, the last of which test."""
     rows: list[dict[str, object]] = []
-    for at, (request, used) in enumerate(there):
-        rows.append({"time": at, "cue": request, "used": used})
-    if len(rows) <= tests:
-        raise SystemExit(f"{folder.name} has {len(rows)} requests. Expected more than {tests} tests. Lower --tests.")
+    for at, drawn in enumerate(np.random.default_rng(0).permutation(len(asked))):
+        rows.append({"time": at, "cue": asked[drawn][0], "used": asked[drawn][1]})
     parts: dict[str, list[dict[str, object]]] = {
-        "memories": [{"id": item, "text": text(item)} for item in items],
+        "memories": [{"id": item, "text": text} for item, text in texts.items()],
         "experience": rows[:-tests],
         "test": rows[-tests:],
     }
     folder.mkdir(parents=True, exist_ok=True)
     for name, lines in parts.items():
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    print(f"{folder.name}: {len(items):,} items, {len(rows) - tests:,} experiences, {tests:,} tests")
+    print(f"{folder.name}: {len(texts):,} items, {len(rows) - tests:,} experiences, {tests:,} tests")
 
 
 def main() -> None:
