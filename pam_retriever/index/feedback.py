@@ -230,7 +230,7 @@ class FeedbackMethods(IndexBase):
             database, lexicon = view.database, Lexicon(view.database)
             corpus, cap = Corpus(view, lexicon, Timeline(database, lexicon)), PopularityCap.read(database.settings)
             past, (requests, last) = database.feedback.requests(view.dim, writer=cap.by), database.feedback.state()
-            history = history_of(corpus, lexicon, past, database.settings)
+            history = history_of(corpus, lexicon, past, database.settings, cap.most)
             fitted = fit_feedback(history, lambda log, learnt: evidence_of(corpus, log, learnt), Priors.read(), seed)
         with self._lock.exclusive():
             about, weights = dict[str, object](), None

@@ -101,8 +101,13 @@ class PopularityCap:
             ) from error
 
 
-def history_of(corpus: Corpus, lexicon: Lexicon, past: PastRequests, settings: Settings) -> History:
-    """Returns past requests for the fit of a mixture, with what the index stores about them."""
+def history_of(
+    corpus: Corpus, lexicon: Lexicon, past: PastRequests, settings: Settings, most: float = MOST_OF_ONE
+) -> History:
+    """Returns past requests for the fit of a mixture, with the memories that existed at each, as ``settings`` say.
+
+    ``most`` is the most popularity that one writer may add.
+    """
     last_rows = Existed.read(settings.get(EXISTED)).at(past.numbers)
     existing = np.where(last_rows == ALL, ALL, np.searchsorted(corpus.rows, last_rows, "right"))
     position = corpus.positions(past.rows)
@@ -113,7 +118,7 @@ def history_of(corpus: Corpus, lexicon: Lexicon, past: PastRequests, settings: S
     vectors = (past.vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
     timed = len(past) > 1
     words = lexicon.terms_of_requests([text or "" for text in past.texts])
-    nows, most = list(map(moment, past.times)), PopularityCap.read(settings).most
+    nows = list(map(moment, past.times))
     return History(vectors, words, uses, corpus, timed, past.writers, most, past.texts, nows, existing)
 
 
@@ -144,7 +149,7 @@ class FeedbackEvidence:
         self.turn = Mutex()
         self.corpus = Corpus(view, lexicon, timeline)
         past = database.feedback.requests(view.dim, where, self._cap.by)
-        self.log = history_of(self.corpus, lexicon, past, database.settings).log()
+        self.log = history_of(self.corpus, lexicon, past, database.settings, self._cap.most).log()
         self._end = _time(past, -1)
         self.mentions = Mentions(self.corpus)
         self.evidence = _evidence(self.corpus, self.log, self.mentions, None)
